@@ -29,20 +29,11 @@ _MOST_SLOTS = 100_000
 
 @dataclass(frozen=True)
 class BatchJob:
-    """A job of a batch system such as Slurm.
-
-    Attributes
-    ----------
-    system : str
-        The name of the backend, such as ``slurm``.
-    number : str
-        The identifier of the job in its batch system.
-    stop : tuple of str
-        The command that ends the job, from any machine of the cluster.
-    """
+    """A job of a batch system: the name of the backend, such as ``slurm``, and its identifier there."""
 
     system: str
     number: str
+    #: The command that ends the job, from any machine of the cluster.
     stop: tuple[str, ...]
 
 
@@ -83,18 +74,8 @@ class SlotSystem(abc.ABC):
     def resolve(self, environ: Mapping[str, str], base_port: int | None) -> Task:
         """Find the task of this process in a cluster with one worker for each slot of its job.
 
-        Parameters
-        ----------
-        environ : mapping
-            The environment of the task.
-        base_port : int or None
-            The port of the first task on each host; the next task gets the next port. Default: a port from
-            20000 on that depends on the job, so that jobs on one host use different ports.
-
-        Raises
-        ------
-        LaunchError
-            A variable is missing, or variables contradict each other.
+        By default, the base port depends on the job, so that jobs on one host use different ports. Raises
+        LaunchError if a variable is missing, or variables contradict each other.
         """
         if not self._has_hosts(environ):
             raise self.not_understood(f"no {' or '.join(self.HOSTS)}")
@@ -115,10 +96,7 @@ class SlotSystem(abc.ABC):
     def slot_hosts(self, environ: Mapping[str, str]) -> list[str]:
         """Return the host of each slot of the job; only this host if the batch system lists none.
 
-        Raises
-        ------
-        LaunchError
-            The list can't be read, or has another form.
+        Raises LaunchError if the list can't be read, or has another form.
         """
         if not self._has_hosts(environ):
             return [socket.gethostname()]
@@ -177,10 +155,7 @@ def whole_number(text: str, most: int, *, least: int = 0) -> int | None:
 def read_host_file(environ: Mapping[str, str], variable: str) -> list[list[str]]:
     """Read the words of each line of the file in which a batch system lists the hosts of a job.
 
-    Raises
-    ------
-    LaunchError
-        The file can't be read, for example because only the job's first host has it.
+    Raises LaunchError if it can't be read, for example because only the job's first host has it.
     """
     try:
         text = Path(environ[variable]).read_text()

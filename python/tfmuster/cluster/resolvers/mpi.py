@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import itertools
 import json
 import os
 import secrets
 import socket
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...environment import TOKEN_VARIABLE
@@ -131,21 +132,22 @@ def this_peer(port: int) -> Peer:
 
     name = socket.gethostname()
     try:
-        own = {str(found[4][0]) for found in socket.getaddrinfo(name, None, socket.AF_INET)}
+        named = {str(sockaddr[0]) for *_, sockaddr in socket.getaddrinfo(name, None, socket.AF_INET)}
     except OSError:
-        own = set()
+        named = set()
     up = {interface for interface, state in psutil.net_if_stats().items() if state.isup}
-    addresses = [
-        (
-            each.address not in own,
-            f"{each.address}/{ipaddress.ip_network(f'0.0.0.0/{each.netmask}').prefixlen}",
-        )
-        for interface, found in psutil.net_if_addrs().items()
+    reports = [
+        (report.address not in named, ipaddress.IPv4Interface(f"{report.address}/{report.netmask}"))
+        for interface, addresses in psutil.net_if_addrs().items()
         if interface in up
-        for each in found
-        if each.family == socket.AF_INET and each.netmask
+        for report in addresses
+        if report.family == socket.AF_INET and report.netmask
     ]
-    usable = [text for _, text in sorted(addresses, key=lambda pair: pair[0]) if _is_usable(text)]
+    usable = [
+        str(address)
+        for _, address in sorted(reports, key=lambda report: report[0])
+        if not (address.is_loopback or address.is_link_local or address.is_unspecified)
+    ]
     return Peer(name, port, tuple(usable[:_MOST_ADDRESSES]))
 
 
@@ -159,26 +161,16 @@ def choose_hosts(peers: Sequence[Peer], *, one_machine: bool = False) -> list[st
     if one_machine or len(machines) == 1:
         return ["127.0.0.1"] * len(peers)
     # Bridges of containers and virtual machines have the same address on every machine.
-    often = Counter(text.partition("/")[0] for peer in machines.values() for text in peer.addresses)
-    for network in _networks(peers[0]):
+    hosts = {name: [text.partition("/")[0] for text in peer.addresses] for name, peer in machines.items()}
+    often = Counter(itertools.chain.from_iterable(hosts.values()))
+    for text in peers[0].addresses:
+        network = ipaddress.IPv4Network(text, strict=False)
         chosen = {
-            name: _first_in(network, (text for text in peer.addresses if often[text.partition("/")[0]] == 1))
-            for name, peer in machines.items()
+            name: host
+            for name, addresses in hosts.items()
+            for host in reversed(addresses)  # so that the first one stays
+            if often[host] == 1 and ipaddress.IPv4Address(host) in network
         }
-        if all(chosen.values()):
-            return [str(chosen[peer.name]) for peer in peers]
+        if len(chosen) == len(machines):
+            return [chosen[peer.name] for peer in peers]
     return [peer.name for peer in peers]
-
-
-def _networks(peer: Peer) -> Iterable[ipaddress.IPv4Network]:
-    return (ipaddress.IPv4Network(text, strict=False) for text in peer.addresses)
-
-
-def _first_in(network: ipaddress.IPv4Network, addresses: Iterable[str]) -> str | None:
-    found = (text.partition("/")[0] for text in addresses)
-    return next((text for text in found if ipaddress.IPv4Address(text) in network), None)
-
-
-def _is_usable(text: str) -> bool:
-    address = ipaddress.IPv4Interface(text)
-    return not (address.is_loopback or address.is_link_local or address.is_unspecified)

@@ -77,17 +77,10 @@ class RendezvousClient:
         self._why = "no answer yet"
         self._why_until = 0.0
         self._welcome = False
-        #: What the chief said about the seed of the job; see :mod:`.seeding`.
-        self.seed: Message = {}
-        #: Where the tasks came from, as the chief saw it, and whether all of them know themselves by it.
-        self.peers: list[str] = []
-        self.direct = False
         self._called: Connection | None = None
         self._patience = 0.0
         self._self_call: Connection | None = None
         self._self_checked = chief is None
-        #: Whether all training tasks are connected to each other.
-        self.linked = False
         self._links, self._link = links, link
         self._probes = Probes(
             task,
@@ -104,7 +97,7 @@ class RendezvousClient:
             self.connections.listen(listener, greeting)
 
     def run(self) -> Message:
-        """Block until the chief sends "go". Return its host and pid. Raises RendezvousError."""
+        """Block until the chief sends "go". Return what it says. Raises RendezvousError."""
         while True:
             now = time.monotonic()
             self._check_time(now)
@@ -114,12 +107,12 @@ class RendezvousClient:
                 1.0 if self._welcome and not self._probes.unstarted else _RETRY_SECONDS
             ):
                 try:
-                    chief_process = self._handle(connection, message)
+                    go = self._handle(connection, message)
                 except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
                     self.connections.end(connection, "not-tfmuster")
                     continue
-                if chief_process is not None:
-                    return chief_process
+                if go is not None:
+                    return go
 
     def connection_to_chief(self) -> Connection:
         """Return the connection to the chief, which becomes the control channel."""
@@ -188,8 +181,7 @@ class RendezvousClient:
         elif message is not None and message["type"] == "link":
             self._links.accept(self.connections, connection, message)
         elif message is not None and message["type"] == "called":
-            # The chief reaches this task, which can't reach the chief: the verdict arrives on this
-            # connection.
+            # The chief reaches this task, which can't reach the chief: the verdict arrives here.
             self.connections.keep(connection)
             self._patience = _VERDICT_SECONDS
             self._called = connection
@@ -240,11 +232,13 @@ class RendezvousClient:
             self.connections.stop_listening()
             connection.send({"type": "closed"})
         elif kind == "go":
-            self.seed = dict(message.get("seed") or {})
-            self.peers = [str(peer) for peer in message.get("peers") or ()]
-            self.direct = bool(message.get("direct"))
-            self.linked = bool(message.get("linked"))
-            return dict(message["chief"])
+            return {
+                "chief": dict(message["chief"]),
+                "seed": dict(message.get("seed") or {}),
+                "peers": [str(peer) for peer in message.get("peers") or ()],
+                "direct": bool(message.get("direct")),
+                "linked": bool(message.get("linked")),
+            }
         elif kind == "verdict":
             raise _verdict(message)
         return None

@@ -131,14 +131,9 @@ class ControlChannel:
                 self._chief.join(_TOLD_SECONDS + 1)
 
     def failed(self, reason: str | Message, *, age: float = 0.0) -> None:
-        """Report that this task has failed, and send the reason to all other tasks.
+        """Report that this task has failed `age` seconds ago; the earliest failure of the job is its cause.
 
-        Parameters
-        ----------
-        reason : str or dict
-            The message, or a dict with ``message`` and optionally ``kind`` and ``traceback``.
-        age : float
-            How long ago the failure happened, in seconds. The earliest failure is reported as the cause.
+        The reason is a message, or a dict with ``message`` and optionally ``kind`` and ``traceback``.
         """
         fields = reason if isinstance(reason, dict) else {"message": reason}
         self._report_end(
@@ -168,17 +163,10 @@ class ControlChannel:
         callback(failure)
 
     def ask(self, message: Message, timeout: float | None) -> Message | None:
-        """Send a numbered message to the chief, and wait for the reply with its number.
+        """Send a numbered message to the chief, and return the reply with its number.
 
-        Returns
-        -------
-        dict or None
-            None if there is no connection, if the job is over, or after `timeout` seconds.
-
-        Raises
-        ------
-        WorkerError
-            A task has failed.
+        Return None if there is no connection, if the job is over, or after `timeout` seconds. Raises
+        WorkerError if a task has failed.
         """
         connections, connection = self._connections, self._connection
         if connections is None or connection is None or not self.active:
@@ -210,15 +198,8 @@ class ControlChannel:
     def wait_done(self, timeout: float | None = None) -> bool:
         """Wait until the job is over. Parameter servers and evaluators call this method last.
 
-        Returns
-        -------
-        bool
-            False if `timeout` seconds passed before the end of the job.
-
-        Raises
-        ------
-        WorkerError
-            A task failed; fields as in `first_failure`, with `message` as `reason`.
+        Return False if `timeout` seconds passed before. Raises WorkerError if a task failed, with the fields
+        of `first_failure`, and `message` as `reason`.
         """
         if self._connection is None:
             return True

@@ -129,7 +129,7 @@ def _meet(control: ControlChannel, terms: Terms, on_progress: Progress, *, link:
         on_progress=on_progress,
     )
     try:
-        chief_process = client.run()
+        go = client.run()
     except BaseException as error:
         client.connections.close()
         links.close()
@@ -138,11 +138,11 @@ def _meet(control: ControlChannel, terms: Terms, on_progress: Progress, *, link:
             known = isinstance(error, RendezvousError)
             client.chief.abandon(None if known else f"{type(error).__name__} {error}".strip())
         raise
-    control.seed, control.peers, control.direct = client.seed, client.peers, client.direct
-    if not client.linked:
+    control.seed, control.peers, control.direct = go["seed"], go["peers"], go["direct"]
+    if not go["linked"]:
         links.close()
     elif (group := links.open()) is not None:
         # Called last, when the stacks of a task that waits for a sum are written.
         control.on_failure(lambda failure: group.abort(failure_text(failure)))
     told = None if client.chief is None else client.chief.told
-    control.start(client.connections, client.connection_to_chief(), client.chief, told, chief_process)
+    control.start(client.connections, client.connection_to_chief(), client.chief, told, go["chief"])

@@ -30,10 +30,7 @@ def token_path() -> Path | None:
 def make_token_file() -> Path:
     """Write a new secret to the file, which only its owner can read. Keep one that is there.
 
-    Raises
-    ------
-    TfmusterError
-        The file can't be written, or others can read the one that is there.
+    Raises TfmusterError if the file can't be written, or others can read the one that is there.
     """
     path = token_path()
     if path is None:
@@ -72,10 +69,7 @@ def token_of_home(cluster: Cluster) -> str | None:
 def token_of_file() -> str | None:
     """Return the secret in the file; None if there is no file.
 
-    Raises
-    ------
-    TfmusterError
-        The file belongs to another user, others can read it, or it holds no secret.
+    Raises TfmusterError if it belongs to another user, others can read it, or it holds no secret.
     """
     path = token_path()
     if path is None:
