@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import threading
 import time
 from dataclasses import dataclass
@@ -209,6 +208,8 @@ def _try_addresses(cluster: Cluster, findings: Findings, timeout: float) -> None
 
 
 def _problem(address: str, timeout: float) -> tuple[str, str] | None:
+    import socket
+
     try:
         socket.create_connection(split_address(address), timeout).close()
     except ConnectionRefusedError as error:
