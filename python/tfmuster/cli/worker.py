@@ -50,7 +50,8 @@ def worker(
     mpirun -np 4 tfmuster worker -- train.py --epochs 3
     """
     from ..cluster.resolvers import engine_here, gpus_here, leave_engine, resolve_task
-    from ..cluster.task_variables import hosts_of, task_variables
+    from ..cluster.spec import hosts_of
+    from ..cluster.tf_config import task_variables
     from ..errors import LaunchError
     from ..launcher.command import command_of, resolve_command
     from ..launcher.supervise.child import run_child

@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from ..net.addresses import split_address
 from .findings import KINDS, Finding, Findings
 from .rules import Jobs, examine_document
 from .spec import Cluster, Task, checked_cluster, checked_task, described_by
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 __all__ = ["KINDS", "Finding", "Report", "check_cluster"]
+
+#: Number of addresses that are tried at a time.
+_THREADS = 64
 
 
 @dataclass(frozen=True)
@@ -64,17 +71,17 @@ class Report:
         }
 
     def __str__(self) -> str:
-        parts = [str(finding) for finding in self.findings]
+        lines = [str(finding) for finding in self.findings]
         if self.cluster:
-            parts.append(str(self.cluster))
+            lines.append(str(self.cluster))
         if self.task:
-            parts.append(f"this is {self.task}")
+            lines.append(f"this is {self.task}")
         counts = ", ".join(
             f"{len(some)} {word}" + "s" * (len(some) != 1)
             for some, word in ((self.errors, "error"), (self.warnings, "warning"))
             if some
         )
-        return "\n".join([*parts, counts or "no findings"])
+        return "\n".join([*lines, counts or "no findings"])
 
 
 def check_cluster(
@@ -111,60 +118,106 @@ def check_cluster(
     -------
     Report
     """
-    found = Findings()
+    findings = Findings()
     addresses = described_by({"chief": chief, "worker": worker, "ps": ps, "evaluator": evaluator})
     task = None
     if type is not None or index is not None:
         task = {key: value for key, value in (("type", type), ("index", index)) if value is not None}
-    jobs, place = _examine(source, addresses, task, found)
-    if found.failed:
-        return Report(tuple(found))
+    jobs, place = _examine(source, addresses, task, findings)
+    if findings.failed:
+        return Report(tuple(findings))
     cluster = checked_cluster(jobs)
     named = checked_task(*place, cluster) if place else None
-    note_if_too_long(tf_config_json(named or cluster.chief_task()), found)
+    note_if_too_long(tf_config_json(named or cluster.chief_task()), findings)
     if connect:
-        from .connect import try_addresses
-
-        try_addresses(cluster, found, timeout=timeout)
-    return Report(tuple(found), named, cluster)
+        _try_addresses(cluster, findings, timeout)
+    return Report(tuple(findings), named, cluster)
 
 
 def _examine(
-    source: Any, addresses: dict[str, Any], task: Any, found: Findings
+    source: object, addresses: Mapping[str, object], task: Mapping[str, object] | None, findings: Findings
 ) -> tuple[Jobs, tuple[str, int] | None]:
     from .documents import parse_document, read_document
 
     nothing: tuple[Jobs, None] = ({}, None)
     if source is not None and addresses:
-        found.note("two-sources", "arguments", ", ".join(addresses))
+        findings.note("two-sources", "arguments", ", ".join(addresses))
         return nothing
     if isinstance(source, Cluster):
-        return examine_document(source.to_dict(), found, task=task)
+        return examine_document(source.to_dict(), findings, task=task)
     if addresses:
-        return examine_document(addresses, found, task=task)
-    wanted: Any = "with cluster key"
+        return examine_document(addresses, findings, task=task)
+    wanted: Literal["no", "with cluster key", "yes"] = "with cluster key"
     if source is None:
-        text = os.environ.get("TF_CONFIG", "")
+        text: str | bytes = os.environ.get("TF_CONFIG", "")
         if not text.strip():
-            found.note("tf-config-not-set", "TF_CONFIG")
+            findings.note("tf-config-not-set", "TF_CONFIG")
             return nothing
-        document = parse_document(text, found)
+        document = parse_document(text, findings)
         wanted = "yes"
     elif isinstance(source, (bytes, bytearray)) or (isinstance(source, str) and _is_text(source)):
-        document = parse_document(
-            bytes(source) if isinstance(source, bytearray) else source, found, yaml=None
-        )
+        text = source if isinstance(source, str) else bytes(source)
+        document = parse_document(text, findings, yaml=None)
     elif isinstance(source, (str, os.PathLike)):
-        document = read_document(source, found)
+        document = read_document(source, findings)
         # Every machine gets the same file, so it need not name a task.
         if not (isinstance(document, dict) and "task" in document):
             wanted = "no"
     else:
         document = source
-    if found.failed:
+    if findings.failed:
         return nothing
-    return examine_document(document, found, task=task, cluster_key_needed=source is None, task_wanted=wanted)
+    bare = source is not None
+    return examine_document(document, findings, task=task, cluster_key_needed=not bare, task_wanted=wanted)
 
 
 def _is_text(source: str) -> bool:
     return "\n" in source or source.lstrip().startswith(("{", "["))
+
+
+def _try_addresses(cluster: Cluster, findings: Findings, timeout: float) -> None:
+    """Note each address that can't be reached from here within `timeout` seconds.
+
+    A refused connection is only a warning: the machine answers, and its task has not started yet.
+    """
+    places = {
+        f"cluster.{job}[{i}]": address for job, all_ in cluster.jobs.items() for i, address in enumerate(all_)
+    }
+    untried = list(places.items())
+    problems: dict[str, tuple[str, str] | None] = {}
+
+    def work() -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                place, address = untried.pop()
+                problems[place] = _problem(address, timeout)
+
+    # Daemon threads, because resolving a name can't be interrupted: a dead DNS server must not block the
+    # exit.
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_THREADS, len(places)))]
+    for thread in threads:
+        thread.start()
+    rounds = -(-len(places) // len(threads))
+    deadline = time.monotonic() + timeout * rounds + 2.0
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    for place, address in places.items():
+        if (problem := problems.get(place, ("not-reachable", "no answer in time"))) is not None:
+            code, reason = problem
+            findings.note(code, place, address, message=f"{KINDS[code].meaning}: {reason}")
+
+
+def _problem(address: str, timeout: float) -> tuple[str, str] | None:
+    import socket
+
+    try:
+        socket.create_connection(split_address(address), timeout).close()
+    except ConnectionRefusedError as error:
+        return "nothing-listens", error.strerror or "refused"
+    except socket.gaierror as error:
+        return "name-not-found", error.strerror or "unknown name"
+    except TimeoutError:
+        return "not-reachable", f"no answer within {timeout:g} s"
+    except OSError as error:
+        return "not-reachable", error.strerror or str(error)
+    return None

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import reprlib
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Literal, NamedTuple
 
 from ..words import Code, Words, now
 
@@ -20,177 +20,147 @@ _LONGEST_VALUE = 80
 
 
 class Kind(NamedTuple):
-    """One row of the table: the severity, the meaning, and how to fix the problem."""
+    """One row of the table: the meaning, how to fix the problem, and the severity."""
 
-    severity: Severity
     meaning: str
     fix: str
+    severity: Severity = "error"
 
 
 KINDS: dict[str, Kind] = {
     # The document
     "tf-config-not-set": Kind(
-        "error",
         "the environment variable TF_CONFIG is not set",
         Words(
             "set it ({}), or name a cluster file or addresses",
             Code("use_tf_config(task)", "use_tf_config(task)", "tfmuster config --format shell"),
         ),
     ),
-    "two-sources": Kind(
-        "error",
-        "both a document and addresses were given",
-        "describe the cluster in one way only",
-    ),
-    "file-unreadable": Kind("error", "the cluster file can't be read", "check the path and its permissions"),
+    "two-sources": Kind("both a document and addresses were given", "describe the cluster in one way only"),
+    "file-unreadable": Kind("the cluster file can't be read", "check the path and its permissions"),
     "document-too-large": Kind(
-        "error",
         "the document is larger than any cluster description can be",
         "check that this is the right file: a cluster of 10,000 workers takes about 0.3 MB",
     ),
-    "not-utf8": Kind("error", "the document is not UTF-8 text", "save the file as UTF-8"),
-    "not-json": Kind("error", "the document is not JSON", "correct the JSON at this line and column"),
+    "not-utf8": Kind("the document is not UTF-8 text", "save the file as UTF-8"),
+    "not-json": Kind("the document is not JSON", "correct the JSON at this line and column"),
     "not-yaml": Kind(
-        "error",
         "the document is not YAML of mappings, lists and scalars",
         "correct the YAML at this line and column; put [IPv6]:port in quotes",
     ),
     "yaml-alias": Kind(
-        "error",
-        "YAML anchors, aliases and tags are not accepted in a cluster file",
-        "write the value out",
+        "YAML anchors, aliases and tags are not accepted in a cluster file", "write the value out"
     ),
-    "too-deep": Kind("error", "the document is nested too deeply", "a cluster has no more than three levels"),
+    "too-deep": Kind("the document is nested too deeply", "a cluster has no more than three levels"),
     "not-object": Kind(
-        "error",
         "the document is not an object",
         'write it as {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}',
     ),
-    "duplicate-key": Kind("error", "a key occurs twice in one object", "keep one of the two"),
-    "unknown-key": Kind("warning", "TensorFlow doesn't know this key", "check the spelling, or remove it"),
+    "duplicate-key": Kind("a key occurs twice in one object", "keep one of the two"),
+    "unknown-key": Kind("TensorFlow doesn't know this key", "check the spelling, or remove it", "warning"),
     "too-long-for-environment": Kind(
-        "warning",
         "the TF_CONFIG text is longer than the 128 KiB that Linux allows for one variable of a new process",
         "child processes can't be started with it in their environment: give them the cluster as a file",
+        "warning",
     ),
-    "more-findings": Kind(
-        "error", "there are more findings than are listed", "fix these first, then check again"
-    ),
+    "more-findings": Kind("there are more findings than are listed", "fix these first, then check again"),
     # The cluster
     "cluster-missing": Kind(
-        "error", "there is no cluster", 'put the jobs under the key "cluster": {"cluster": {"worker": [...]}}'
+        "there is no cluster", 'put the jobs under the key "cluster": {"cluster": {"worker": [...]}}'
     ),
     "cluster-not-object": Kind(
-        "error", "the cluster is not an object of jobs", 'write it as {"worker": ["host:port", ...]}'
+        "the cluster is not an object of jobs", 'write it as {"worker": ["host:port", ...]}'
     ),
-    "empty-cluster": Kind("error", "the cluster has no addresses", "name at least one worker or chief"),
+    "empty-cluster": Kind("the cluster has no addresses", "name at least one worker or chief"),
     "no-worker": Kind(
-        "error",
         "the cluster has neither a worker nor a chief",
         "name at least one of them: without one, no task trains",
     ),
     "unknown-job": Kind(
-        "error", "TensorFlow's strategies don't know this job", "use chief, worker, ps and evaluator only"
+        "TensorFlow's strategies don't know this job", "use chief, worker, ps and evaluator only"
     ),
-    "empty-job": Kind("error", "the job has no addresses", "name its addresses, or leave the job out"),
+    "empty-job": Kind("the job has no addresses", "name its addresses, or leave the job out"),
     "job-not-list": Kind(
-        "error", "the job is not a list of addresses", 'write it as ["host:port", ...], in order of the index'
+        "the job is not a list of addresses", 'write it as ["host:port", ...], in order of the index'
     ),
     "lone-address": Kind(
-        "warning",
         "a single address was given instead of a list; it is used as a list of one",
         'write it as ["host:port"]',
+        "warning",
     ),
-    "two-chiefs": Kind("error", "there is more than one chief", "keep one and make the others workers"),
-    "too-many-tasks": Kind(
-        "error", "the cluster has more than 100,000 tasks", "check that this is the right file"
-    ),
-    "duplicate-address": Kind(
-        "error", "two tasks have the same address", "give each task a host and port of its own"
-    ),
+    "two-chiefs": Kind("there is more than one chief", "keep one and make the others workers"),
+    "too-many-tasks": Kind("the cluster has more than 100,000 tasks", "check that this is the right file"),
+    "duplicate-address": Kind("two tasks have the same address", "give each task a host and port of its own"),
     "loopback-mixed": Kind(
-        "error",
         "loopback addresses are mixed with others, and no other machine can reach them",
         "use names or addresses that every machine of the cluster can reach",
     ),
     # An address
-    "address-not-text": Kind("error", "an address is not text", 'write it as "host:port"'),
-    "empty-address": Kind("error", "an address is empty", 'write it as "host:port"'),
-    "address-too-long": Kind("error", "an address is longer than any host name", 'write it as "host:port"'),
-    "control-character": Kind("error", "there is a control character in an address", "remove it"),
-    "blank-in-address": Kind("error", "there is a blank in an address", "remove it"),
+    "address-not-text": Kind("an address is not text", 'write it as "host:port"'),
+    "empty-address": Kind("an address is empty", 'write it as "host:port"'),
+    "address-too-long": Kind("an address is longer than any host name", 'write it as "host:port"'),
+    "control-character": Kind("there is a control character in an address", "remove it"),
+    "blank-in-address": Kind("there is a blank in an address", "remove it"),
     "not-ascii": Kind(
-        "error",
-        "there is a character outside ASCII in an address",
-        "write an international name in its xn-- form",
+        "there is a character outside ASCII in an address", "write an international name in its xn-- form"
     ),
-    "several-addresses": Kind(
-        "error", "one text holds several addresses", "make each one a separate item or option"
-    ),
-    "shell-character": Kind(
-        "error", "there is a character in an address that a shell would interpret", "remove it"
-    ),
-    "scheme-in-address": Kind("error", "an address has a scheme", "leave out the part up to ://"),
-    "user-in-address": Kind("error", "an address has a user name", "leave out the part up to @"),
-    "path-in-address": Kind("error", "an address has a path", "leave out what follows the port"),
-    "host-empty": Kind("error", "an address has no host", 'write it as "host:port"'),
+    "several-addresses": Kind("one text holds several addresses", "make each one a separate item or option"),
+    "shell-character": Kind("there is a character in an address that a shell would interpret", "remove it"),
+    "scheme-in-address": Kind("an address has a scheme", "leave out the part up to ://"),
+    "user-in-address": Kind("an address has a user name", "leave out the part up to @"),
+    "path-in-address": Kind("an address has a path", "leave out what follows the port"),
+    "host-empty": Kind("an address has no host", 'write it as "host:port"'),
     "host-invalid": Kind(
-        "error",
         "the host is not a DNS name",
         "use letters, digits, hyphens and dots; at most 63 characters between dots",
     ),
     "ipv4-invalid": Kind(
-        "error", "the host is not an IPv4 address", "write four numbers from 0 to 255, without leading zeros"
+        "the host is not an IPv4 address", "write four numbers from 0 to 255, without leading zeros"
     ),
-    "ipv6-invalid": Kind("error", "the host is not an IPv6 address", "write it as [2001:db8::1]:port"),
+    "ipv6-invalid": Kind("the host is not an IPv6 address", "write it as [2001:db8::1]:port"),
     "ipv6-without-brackets": Kind(
-        "error", "an IPv6 address needs brackets before its port", "write it as [2001:db8::1]:port"
+        "an IPv6 address needs brackets before its port", "write it as [2001:db8::1]:port"
     ),
-    "too-many-colons": Kind("error", "an address has more than one colon", 'write it as "host:port"'),
+    "too-many-colons": Kind("an address has more than one colon", 'write it as "host:port"'),
     "wildcard-host": Kind(
-        "error",
         "the host means every interface; no other machine can connect to it",
         "write the name or address by which the others reach this machine",
     ),
-    "port-missing": Kind("error", "an address has no port", "add one, such as :2222"),
-    "port-not-a-number": Kind("error", "the port is not a plain number", "write it in digits, such as :2222"),
-    "port-zero": Kind("error", "port 0 can't be connected to", "use a port from 1 to 65535"),
-    "port-too-large": Kind("error", "the port is over 65535", "use a port from 1 to 65535"),
+    "port-missing": Kind("an address has no port", "add one, such as :2222"),
+    "port-not-a-number": Kind("the port is not a plain number", "write it in digits, such as :2222"),
+    "port-zero": Kind("port 0 can't be connected to", "use a port from 1 to 65535"),
+    "port-too-large": Kind("the port is over 65535", "use a port from 1 to 65535"),
     # The task
     "task-missing": Kind(
-        "error",
         "nothing says which task of the cluster this process is",
         'add "task": {"type": "worker", "index": 0}, or type and index',
     ),
-    "task-not-object": Kind(
-        "error", "the task is not an object", 'write it as {"type": "worker", "index": 0}'
-    ),
-    "type-missing": Kind("error", "the task has no type", "name its job, such as worker"),
+    "task-not-object": Kind("the task is not an object", 'write it as {"type": "worker", "index": 0}'),
+    "type-missing": Kind("the task has no type", "name its job, such as worker"),
     "type-not-in-cluster": Kind(
-        "error", "the task's type is not a job of the cluster", "use a job that the cluster has, or add it"
+        "the task's type is not a job of the cluster", "use a job that the cluster has, or add it"
     ),
-    "index-missing": Kind("error", "the task has no index", "add it; the first is 0"),
+    "index-missing": Kind("the task has no index", "add it; the first is 0"),
     "index-as-text": Kind(
-        "warning", "the index was given as text; it is used as a number", "write it without quotation marks"
+        "the index was given as text; it is used as a number", "write it without quotation marks", "warning"
     ),
-    "index-not-integer": Kind("error", "the task's index is not an integer", "write it as 0, 1, 2, ..."),
-    "index-negative": Kind("error", "the task's index is negative", "the first index is 0"),
+    "index-not-integer": Kind("the task's index is not an integer", "write it as 0, 1, 2, ..."),
+    "index-negative": Kind("the task's index is negative", "the first index is 0"),
     "index-too-large": Kind(
-        "error", "the task's index is beyond the job's last address", "count from 0, or add the address"
+        "the task's index is beyond the job's last address", "count from 0, or add the address"
     ),
     # Reaching the addresses (only when asked to connect)
     "name-not-found": Kind(
-        "error", "the host name can't be resolved from here", "check the spelling and the DNS of this machine"
+        "the host name can't be resolved from here", "check the spelling and the DNS of this machine"
     ),
     "not-reachable": Kind(
-        "error",
         "the address can't be reached from here",
         "check that the machine is up and that no firewall blocks the port",
     ),
     "nothing-listens": Kind(
-        "warning",
         "the machine answers, but nothing listens on this port",
         "nothing to do before the job starts; after that, start the task",
+        "warning",
     ),
 }
 
@@ -223,14 +193,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, str]:
         """Return plain data, for JSON and for R."""
-        return {
-            "code": self.code,
-            "severity": self.severity,
-            "where": self.where,
-            "value": self.value,
-            "message": self.message,
-            "fix": self.fix,
-        }
+        return asdict(self)
 
     def __str__(self) -> str:
         shown = f"{self.where}: " + (f"{self.value}: " if self.value else "")
@@ -246,7 +209,7 @@ class Findings(list[Finding]):
         return len(self) > MOST_FINDINGS
 
     def note(
-        self, code: str, where: str, value: Any = "", *, message: str | None = None, fix: str | None = None
+        self, code: str, where: str, value: object = "", *, message: str | None = None, fix: str | None = None
     ) -> None:
         """Add a finding; ``message`` and ``fix`` replace the texts of the table by more exact ones."""
         if self.full:
@@ -263,7 +226,7 @@ class Findings(list[Finding]):
         return any(finding.severity == "error" for finding in self)
 
 
-def printable(value: Any) -> str:
+def printable(value: object) -> str:
     """Show any value as a short text without control characters, safe for a terminal."""
     if isinstance(value, str):
         text = value[: _LONGEST_VALUE + 1]

@@ -35,20 +35,20 @@ Jobs = dict[str, tuple[str, ...]]
 
 
 def examine_document(
-    document: Any,
-    found: Findings,
+    document: object,
+    findings: Findings,
     *,
     task: Mapping[str, Any] | None = None,
     cluster_key_needed: bool = False,
     task_wanted: Literal["no", "with cluster key", "yes"] = "no",
 ) -> tuple[Jobs, tuple[str, int] | None]:
-    """Check a whole document: a TF_CONFIG, or a cluster file.
+    """Check a whole document: ``{"cluster": {...}, "task": {...}}`` as in TF_CONFIG, or the bare jobs.
 
     Parameters
     ----------
     document
-        Any value; a valid one is ``{"cluster": {...}, "task": {...}}`` or the bare jobs.
-    found
+        Any value.
+    findings
         The list to which findings are added.
     task
         Type and index that replace those of the document.
@@ -64,102 +64,90 @@ def examine_document(
         See :func:`examine_cluster` and :func:`examine_task`.
     """
     if not isinstance(document, Mapping):
-        found.note("not-object", "document", document)
+        findings.note("not-object", "document", document)
         return {}, None
     wrapped = cluster_key_needed or bool(_DOCUMENT_KEYS & document.keys())
     if wrapped:
         for key in document:
             if key not in _DOCUMENT_KEYS:
-                found.note("unknown-key", "document", key)
+                findings.note("unknown-key", "document", key)
     jobs: Jobs = {}
     if wrapped and "cluster" not in document:
-        found.note("cluster-missing", "document", document)
+        findings.note("cluster-missing", "document", document)
     else:
-        jobs = examine_cluster(document["cluster"] if wrapped else document, found)
+        jobs = examine_cluster(document["cluster"] if wrapped else document, findings)
     if task is not None:
-        return jobs, examine_task(task, jobs, found)
+        return jobs, examine_task(task, jobs, findings)
     if task_wanted != "no" and wrapped and "task" in document:
-        return jobs, examine_task(document["task"], jobs, found)
+        return jobs, examine_task(document["task"], jobs, findings)
     if task_wanted == "yes" or (task_wanted != "no" and wrapped):
-        found.note("task-missing", "task")
+        findings.note("task-missing", "task")
     return jobs, None
 
 
-def examine_cluster(described: Any, found: Findings, *, where: str = "cluster") -> Jobs:
-    """Check the jobs of a cluster.
+def examine_cluster(described: object, findings: Findings) -> Jobs:
+    """Check the jobs of a cluster: a mapping of job names to lists of addresses.
 
-    Parameters
-    ----------
-    described
-        Any value; a valid one maps job names to lists of addresses.
-    found
-        The list to which findings are added.
-    where
-        What to call the cluster in the findings.
-
-    Returns
-    -------
-    dict
-        The jobs and their addresses in the order of :data:`JOBS`. They form a cluster, and all addresses are
-        text, only if ``found`` has no error.
+    Return the jobs and their addresses in the order of :data:`JOBS`. They form a cluster, and all addresses
+    are text, only if ``findings`` has no error.
     """
     if not isinstance(described, Mapping):
-        found.note("cluster-not-object", where, described)
+        findings.note("cluster-not-object", "cluster", described)
         return {}
     if not described:
-        found.note("empty-cluster", where, "{}")
+        findings.note("empty-cluster", "cluster", "{}")
         return {}
     for name in described:
-        if found.full:
+        if findings.full:
             break
         if name not in JOBS:
             known = _OLD_NAMES.get(name.lower() if isinstance(name, str) else "")
             if known is None and isinstance(name, str) and name.strip().lower() in JOBS:
                 known = f"write {name.strip().lower()}"
-            found.note("unknown-job", where, name, fix=known)
-    lists = {job: _as_list(described[job], f"{where}.{job}", found) for job in JOBS if job in described}
+            findings.note("unknown-job", "cluster", name, fix=known)
+    lists = {job: _as_list(described[job], f"cluster.{job}", findings) for job in JOBS if job in described}
     count = sum(map(len, lists.values()))
     if count > MOST_TASKS:
-        found.note("too-many-tasks", where, f"{count} tasks")
+        findings.note("too-many-tasks", "cluster", f"{count} tasks")
         return {}
-    jobs = {job: _good_addresses(items, f"{where}.{job}", found) for job, items in lists.items() if items}
+    jobs = {job: _good_addresses(items, f"cluster.{job}", findings) for job, items in lists.items()}
     if len(lists.get("chief", [])) > 1:
-        found.note("two-chiefs", f"{where}.chief", lists["chief"])
+        findings.note("two-chiefs", "cluster.chief", lists["chief"])
     if lists and not lists.get("chief") and not lists.get("worker") and count:
-        found.note("no-worker", where, ", ".join(lists))
-    _examine_together(jobs, where, found)
+        findings.note("no-worker", "cluster", ", ".join(lists))
+    _examine_together(jobs, findings)
     return {job: tuple(items) for job, items in lists.items() if items}
 
 
-def _as_list(value: Any, where: str, found: Findings) -> list[Any]:
+def _as_list(value: object, where: str, findings: Findings) -> list[Any]:
     if isinstance(value, str):
-        found.note("lone-address", where, value)
+        findings.note("lone-address", where, value)
         return [value]
     if not isinstance(value, (list, tuple)):
-        found.note("job-not-list", where, value)
+        findings.note("job-not-list", where, value)
         return []
     if not value:
-        found.note("empty-job", where, "[]")
+        findings.note("empty-job", where, "[]")
     return list(value)
 
 
-def _good_addresses(items: list[Any], where: str, found: Findings) -> dict[int, str]:
+def _good_addresses(items: list[Any], where: str, findings: Findings) -> dict[int, str]:
     good = {}
     for index, item in enumerate(items):
         if not isinstance(item, str):
-            found.note("address-not-text", f"{where}[{index}]", item)
+            findings.note("address-not-text", f"{where}[{index}]", item)
         else:
             problem = None
             for problem in address_problems(item):
-                found.note(problem, f"{where}[{index}]", item)
+                findings.note(problem, f"{where}[{index}]", item)
             if problem is None:
                 good[index] = item
-        if found.full:
+        if findings.full:
             break
     return good
 
 
-def _examine_together(jobs: Mapping[str, Mapping[int, str]], where: str, found: Findings) -> None:
+def _examine_together(jobs: Mapping[str, Mapping[int, str]], findings: Findings) -> None:
     """Find problems between addresses: duplicates, and loopback addresses beside other hosts."""
     first_at: dict[tuple[str, int], str] = {}
     keys: dict[str, str] = {}
@@ -167,89 +155,63 @@ def _examine_together(jobs: Mapping[str, Mapping[int, str]], where: str, found: 
     remote: str | None = None
     for job, addresses in jobs.items():
         for index, address in addresses.items():
+            place = f"{job}[{index}]"
             host, port = split_address(address)
             key = keys.get(host)
             if key is None:
                 key = keys[host] = host_key(host)
             if key == "localhost":
-                loopback = loopback or (f"{where}.{job}[{index}]", address)
+                loopback = loopback or (f"cluster.{place}", address)
             else:
-                remote = remote or address
-            before = first_at.setdefault((key, port), f"{job}[{index}]")
-            place = f"{job}[{index}]"
-            if before != place and not found.full:
-                found.note(
-                    "duplicate-address",
-                    f"{where}.{place}",
-                    address,
-                    message=f"this is the address of {before}, too",
-                )
+                remote = remote or host
+            before = first_at.setdefault((key, port), place)
+            if before != place and not findings.full:
+                message = f"this is the address of {before}, too"
+                findings.note("duplicate-address", f"cluster.{place}", address, message=message)
     if loopback and remote:
-        found.note(
-            "loopback-mixed",
-            *loopback,
-            message=f"only this machine can reach it, and {printable_host(remote)} is elsewhere",
-        )
+        elsewhere = remote if len(remote) <= 60 else remote[:57] + "..."
+        message = f"only this machine can reach it, and {elsewhere} is elsewhere"
+        findings.note("loopback-mixed", *loopback, message=message)
 
 
-def printable_host(address: str) -> str:
-    """Return the host of a valid address, shortened for a message."""
-    host = split_address(address)[0]
-    return host if len(host) <= 60 else host[:57] + "..."
+def examine_task(task: object, jobs: Jobs, findings: Findings) -> tuple[str, int] | None:
+    """Check that a task, a mapping with ``type`` and ``index``, belongs to the cluster.
 
-
-def examine_task(task: Any, jobs: Jobs, found: Findings, *, where: str = "task") -> tuple[str, int] | None:
-    """Check that a task belongs to the cluster.
-
-    Parameters
-    ----------
-    task
-        Any value; a valid one is a mapping with ``type`` and ``index``.
-    jobs
-        The cluster's jobs. If empty, because the cluster itself is wrong, only the form is checked.
-    found
-        The list to which findings are added.
-    where
-        What to call the task in the findings.
-
-    Returns
-    -------
-    (str, int) or None
-        Type and index, or None if they are wrong.
+    Return type and index, or None if they are wrong. Without jobs, because the cluster itself is wrong, only
+    the form is checked.
     """
     if not isinstance(task, Mapping):
-        found.note("task-not-object", where, task)
+        findings.note("task-not-object", "task", task)
         return None
     for key in task:
         if key not in _TASK_KEYS:
-            found.note("unknown-key", where, key)
+            findings.note("unknown-key", "task", key)
     type_, index = task.get("type"), task.get("index")
     addresses = jobs.get(type_) if isinstance(type_, str) else None
     if type_ is None:
-        found.note("type-missing", f"{where}.type")
+        findings.note("type-missing", "task.type")
     elif jobs and addresses is None:
         fix = f"use one that it has: {', '.join(jobs)}"
-        found.note("type-not-in-cluster", f"{where}.type", type_, fix=fix)
+        findings.note("type-not-in-cluster", "task.type", type_, fix=fix)
     if index is None:
-        found.note("index-missing", f"{where}.index")
+        findings.note("index-missing", "task.index")
         return None
-    number = _as_index(index, len(addresses) if addresses else None, f"{where}.index", found)
+    number = _as_index(index, len(addresses) if addresses else None, findings)
     return (type_, number) if isinstance(type_, str) and addresses and number is not None else None
 
 
-def _as_index(index: Any, size: int | None, where: str, found: Findings) -> int | None:
-    number: Any = index
+def _as_index(index: object, size: int | None, findings: Findings) -> int | None:
+    where, number = "task.index", index
     if isinstance(index, str) and index.isascii() and index.removeprefix("-").isdigit() and len(index) <= 18:
         number = int(index)
     if isinstance(number, bool) or not isinstance(number, int):
-        found.note("index-not-integer", where, index)
-        return None
-    if number < 0:
-        found.note("index-negative", where, index)
-        return None
-    if size is not None and number >= size:
-        found.note("index-too-large", where, index, message=f"the last index is {size - 1}")
-        return None
-    if isinstance(index, str):
-        found.note("index-as-text", where, index)
-    return int(number)
+        findings.note("index-not-integer", where, index)
+    elif number < 0:
+        findings.note("index-negative", where, index)
+    elif size is not None and number >= size:
+        findings.note("index-too-large", where, index, message=f"the last index is {size - 1}")
+    else:
+        if isinstance(index, str):
+            findings.note("index-as-text", where, index)
+        return int(number)
+    return None

@@ -7,18 +7,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterError, TfmusterWarning
+from ..net.addresses import split_address
 from .findings import Finding, Findings
 from .rules import JOBS, Jobs, examine_cluster, examine_document, examine_task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from os import PathLike
 
-__all__ = ["JOBS", "Cluster", "Task"]
+__all__ = ["JOBS", "TRAINING", "Cluster", "Task"]
+
+#: Types of the tasks that train one model together.
+TRAINING = ("chief", "worker")
+#: Number of errors that a message shows; the field ``findings`` has all.
+_MOST_SHOWN = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +72,10 @@ class Cluster:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        found = Findings()
+        findings = Findings()
         described = described_by({job: getattr(self, job) for job in JOBS})
-        jobs = examine_cluster(described, found)
-        raise_or_warn(found)
+        jobs = examine_cluster(described, findings)
+        raise_or_warn(findings)
         for job in JOBS:
             object.__setattr__(self, job, jobs.get(job, ()))
 
@@ -83,19 +90,19 @@ class Cluster:
         """
         from .documents import read_document
 
-        found = Findings()
-        return cls._from_document(read_document(path, found), found)
+        findings = Findings()
+        return cls._from_document(read_document(path, findings), findings)
 
     @classmethod
-    def from_dict(cls, described: Mapping[str, Any]) -> Cluster:
+    def from_dict(cls, described: Mapping[str, object]) -> Cluster:
         """Make a cluster of a dict: the jobs, or ``{"cluster": jobs}``. Raises ClusterError."""
         return cls._from_document(described, Findings())
 
     @classmethod
-    def _from_document(cls, document: Any, found: Findings) -> Cluster:
-        if not found.failed:
-            jobs, _ = examine_document(document, found)
-        raise_or_warn(found)
+    def _from_document(cls, document: object, findings: Findings) -> Cluster:
+        if not findings.failed:
+            jobs, _ = examine_document(document, findings)
+        raise_or_warn(findings)
         return checked_cluster(jobs)
 
     @property
@@ -167,9 +174,9 @@ class Task:
     cluster: Cluster
 
     def __post_init__(self) -> None:
-        found = Findings()
-        checked = examine_task({"type": self.type, "index": self.index}, self.cluster.jobs, found)
-        raise_or_warn(found)
+        findings = Findings()
+        checked = examine_task({"type": self.type, "index": self.index}, self.cluster.jobs, findings)
+        raise_or_warn(findings)
         if checked:
             object.__setattr__(self, "index", checked[1])
 
@@ -197,13 +204,24 @@ class Task:
         return f"{self.name} at {self.address}"
 
 
-def described_by(addresses: Mapping[str, Any]) -> dict[str, Any]:
+def training_tasks(cluster: Cluster) -> list[Task]:
+    """Return the tasks that train one model together, in the order of `Cluster.tasks`."""
+    return [task for task in cluster.tasks() if task.type in TRAINING]
+
+
+def hosts_of(cluster: Cluster) -> list[str]:
+    """Return the hosts of a cluster's addresses, each once, IPv6 without brackets."""
+    addresses = (address for job in cluster.jobs.values() for address in job)
+    return list(dict.fromkeys(split_address(address)[0] for address in addresses))
+
+
+def described_by(addresses: Mapping[str, object]) -> dict[str, object]:
     """Turn jobs given as arguments into a document: drop empty jobs, and make other iterables lists."""
-    described = {}
+    described: dict[str, object] = {}
     for job, value in addresses.items():
         # The order gives the index, so a set is as wrong as a mapping; examine_cluster reports it.
         as_it_is = isinstance(value, (str, bytes, list, tuple, dict, set, frozenset))
-        items = value if as_it_is or not hasattr(value, "__iter__") else list(value)
+        items = value if as_it_is or not isinstance(value, Iterable) else list(value)
         if items is not None and items not in ([], ()):
             described[job] = items
     return described
@@ -219,8 +237,8 @@ def raise_findings(findings: Iterable[Finding]) -> None:
     message = "The cluster description can't be used"
     dicts = [finding.to_dict() for finding in findings]
     if len(errors) == 1:
-        found = f"{first.where}: {first.value}" if first.value else first.where
-        raise ClusterError(f"{message}: {first.message}.", found=found, fix=first.fix, findings=dicts)
+        where = f"{first.where}: {first.value}" if first.value else first.where
+        raise ClusterError(f"{message}: {first.message}.", found=where, fix=first.fix, findings=dicts)
     lines = [f"{message}: {len(errors)} errors."]
     for error in errors[:_MOST_SHOWN]:
         lines.append(f"  {error.where}: " + (f"{error.value}: " if error.value else "") + error.message)
@@ -247,23 +265,19 @@ def checked_task(type: str, index: int, cluster: Cluster) -> Task:
     return task
 
 
-def raise_or_warn(found: Findings) -> None:
-    """Raise ClusterError if ``found`` has an error; otherwise warn of each finding."""
-    raise_findings(found)
-    if not found:
+def raise_or_warn(findings: Findings) -> None:
+    """Raise ClusterError if ``findings`` has an error; otherwise warn of each finding."""
+    raise_findings(findings)
+    if not findings:
         return
     import sys
     import warnings
 
     # The warning must point at the user's line, however deep in this package it was found.
     frame, level = sys._getframe(), 1
-    own = __name__.partition(".")[0]
-    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == own:
+    package = __name__.partition(".")[0]
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
         frame, level = frame.f_back, level + 1
-    for finding in found:
+    for finding in findings:
         shown = f"{finding.where}: {finding.value}: {finding.message}; {finding.fix}"
         warnings.warn(shown, TfmusterWarning, stacklevel=level)
-
-
-#: Number of errors that a message shows; the field ``findings`` has all.
-_MOST_SHOWN = 20

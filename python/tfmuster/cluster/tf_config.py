@@ -1,29 +1,31 @@
-"""Read and write TF_CONFIG, the JSON text that tells TensorFlow the cluster and its own task."""
+"""Read and write TF_CONFIG, which tells TensorFlow the cluster and its own task, and related variables."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import orjson
 
-from ..environment import PROCESS_VARIABLE, TF_CONFIG_VARIABLE
+from ..environment import INDEPENDENT_VARIABLE, IS_CHIEF_VARIABLE, PROCESS_VARIABLE, TF_CONFIG_VARIABLE, is_on
 from ..errors import ClusterError, TfmusterError
+from ..options.hints import Hint
 from ..system.say import say
 from .findings import Findings
 from .rules import examine_document
-from .spec import Cluster, Task, checked_cluster, checked_task, raise_or_warn
+from .spec import TRAINING, Cluster, Task, checked_cluster, checked_task, raise_or_warn, training_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
 #: Linux allows 32 pages for one variable of a new process, with its name and terminator (execve(2)).
 LONGEST_IN_ENVIRONMENT = 32 * 4096 - len("TF_CONFIG=") - 1
-
-_said: list[str] = []
 
 
 def tf_config_json(task: Task, *, pretty: bool = False) -> str:
@@ -77,12 +79,12 @@ def parse_tf_config(text: str | bytes) -> Task:
     """
     from .documents import parse_document
 
-    found = Findings()
-    document = parse_document(text, found)
+    findings = Findings()
+    document = parse_document(text, findings)
     place = None
-    if not found.failed:
-        jobs, place = examine_document(document, found, cluster_key_needed=True, task_wanted="yes")
-    raise_or_warn(found)
+    if not findings.failed:
+        jobs, place = examine_document(document, findings, cluster_key_needed=True, task_wanted="yes")
+    raise_or_warn(findings)
     assert place is not None  # otherwise examine_document has noted an error
     return checked_task(*place, checked_cluster(jobs))
 
@@ -99,9 +101,9 @@ def use_tf_config(task: Task) -> str:
         The TF_CONFIG text.
     """
     text = tf_config_json(task)
-    found = Findings()
-    note_if_too_long(text, found)
-    raise_or_warn(found)
+    findings = Findings()
+    note_if_too_long(text, findings)
+    raise_or_warn(findings)
     os.environ["TF_CONFIG"] = text
     return text
 
@@ -118,10 +120,8 @@ def keep_tf_config() -> None:
         getenv = ctypes.CDLL(None).getenv
         getenv.restype = ctypes.c_char_p
         now = (getenv(b"TF_CONFIG") or b"").decode()
-    if launched and now != launched and not _said:
-        _said.append("TF_CONFIG")
-        text = "the program sets TF_CONFIG itself; the one of this job is used instead."
-        say(f"tfmuster: {text}")
+    if launched and now != launched:
+        _say_once("the program sets TF_CONFIG itself; the one of this job is used instead.")
     if launched or now:
         os.environ["TF_CONFIG"] = launched or now or ""
 
@@ -141,17 +141,16 @@ def current_task(environ: Mapping[str, str] | None = None) -> Task | None:
         return None if text in ("", "{}") else parse_tf_config(text)
     except ClusterError as error:
         # Users who did not set TF_CONFIG themselves must learn where the error is.
-        error.message = error.message.replace(
-            "The cluster description", "The environment variable TF_CONFIG", 1
-        )
+        described, variable = "The cluster description", "The environment variable TF_CONFIG"
+        error.message = error.message.replace(described, variable, 1)
         error.fix = f"{error.fix}; or unset TF_CONFIG" if error.fix else "or unset TF_CONFIG"
         raise
 
 
-def note_if_too_long(text: str, found: Findings) -> None:
+def note_if_too_long(text: str, findings: Findings) -> None:
     """Note a TF_CONFIG that is too long for the environment of a child process."""
     if len(text) > LONGEST_IN_ENVIRONMENT:
-        found.note("too-long-for-environment", "TF_CONFIG", f"{len(text)} bytes")
+        findings.note("too-long-for-environment", "TF_CONFIG", f"{len(text)} bytes")
 
 
 def is_chief() -> bool:
@@ -160,3 +159,87 @@ def is_chief() -> bool:
         task = current_task()
         return task is None or task.is_chief
     return False
+
+
+def workers_together() -> int:
+    """Return how many workers must train one model together; 0 if this process may train its own.
+
+    With ``TFMUSTER_INDEPENDENT`` it may, and the chief prints so once.
+    """
+    workers = workers_here()
+    if workers < 2 or not is_on(INDEPENDENT_VARIABLE):
+        return workers
+    if is_chief():
+        _say_once(f"each of the {workers} workers trains a model of its own ({Hint('independent', True)})")
+    return 0
+
+
+def workers_here() -> int:
+    """Return the number of workers of the job that train, this process included; 0 if it does not train.
+
+    It is 0 without a cluster, for a parameter server and an evaluator, and with an invalid TF_CONFIG, which
+    is an error only for a program that makes a strategy.
+    """
+    return _workers(os.environ.get("TF_CONFIG", "").strip())
+
+
+@functools.lru_cache(maxsize=4)
+def _workers(text: str) -> int:
+    if text in ("", "{}"):
+        return 0
+    try:
+        task = parse_tf_config(text)
+    except ClusterError:
+        return 0
+    return len(training_tasks(task.cluster)) if task.type in TRAINING else 0
+
+
+@functools.cache
+def _say_once(text: str) -> None:
+    say(f"tfmuster: {text}")
+
+
+def task_variables(task: Task, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a task's process, whose other variables are ``environ``."""
+    variables = {"TF_CONFIG": tf_config_json(task), IS_CHIEF_VARIABLE: str(int(task.is_chief))}
+    place = jax_process(task) if environ.get("KERAS_BACKEND", "").lower() == "jax" else None
+    if place is not None:
+        # What keras.distribution.initialize() reads on JAX.
+        variables |= {
+            "KERAS_DISTRIBUTION_JOB_ADDRESSES": ",".join(place.addresses),
+            "KERAS_DISTRIBUTION_NUM_PROCESSES": str(place.processes),
+            "KERAS_DISTRIBUTION_PROCESS_ID": str(place.index),
+            "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
+        }
+    return variables
+
+
+@dataclass(frozen=True)
+class JaxProcess:
+    """The place of a task among the processes of JAX: all addresses, the chief's first, and its index."""
+
+    addresses: tuple[str, ...]
+    index: int
+
+    @property
+    def coordinator(self) -> str:
+        """Address at which JAX's coordinator listens, in process 0.
+
+        It is the chief's own address. That port has been checked, the rendezvous leaves it before it lets
+        the program continue, and TensorFlow does not use it in such a job.
+        """
+        return self.addresses[0]
+
+    @property
+    def processes(self) -> int:
+        """Number of processes."""
+        return len(self.addresses)
+
+
+def jax_process(task: Task) -> JaxProcess | None:
+    """Return a task's place among the processes of JAX; None for a task that does not train."""
+    if task.type not in TRAINING:
+        return None
+    tasks = training_tasks(task.cluster)
+    index = [other.name for other in tasks].index(task.name)
+    return JaxProcess(tuple(other.address for other in tasks), index)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..net.sockets import close_in_children
+from ..net.ports import close_in_children
 from ..system.compiled import NotCompiled, compiled
 from ..system.say import say
 from .in_numpy import NumpyExchange

@@ -1,4 +1,4 @@
-"""Check one address, and tell whether two addresses name the same host.
+"""Check one address, tell whether two addresses name the same host, and exempt hosts from proxies.
 
 An address is ``host:port``, where the host is a DNS name, an IPv4 address or an ``[IPv6]`` address.
 """
@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 #: 253 characters of host name (RFC 1035), brackets, colon and port, with room to spare.
 LONGEST_ADDRESS = 270
@@ -52,10 +49,10 @@ def plain_address(address: str) -> str:
     """
     plain = address.partition("%")[0]
     try:
-        found = ipaddress.ip_address(plain)
+        parsed = ipaddress.ip_address(plain)
     except ValueError:
         return plain
-    return str(getattr(found, "ipv4_mapped", None) or found)
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 
 def address_problems(text: str) -> Iterator[str]:
@@ -73,23 +70,21 @@ def address_problems(text: str) -> Iterator[str]:
     yield from bad_characters
     if "several-addresses" in bad_characters:
         return
-    _scheme, found, rest = text.rpartition("://")
-    if found:
+    _scheme, mark, rest = text.rpartition("://")
+    if mark:
         yield "scheme-in-address"
-    _user, found, rest = rest.rpartition("@")
-    if found:
+    _user, mark, rest = rest.rpartition("@")
+    if mark:
         yield "user-in-address"
-    rest, found, _path = rest.partition("/")
-    if found:
+    rest, mark, _path = rest.partition("/")
+    if mark:
         yield "path-in-address"
     host, port, problem = _split(rest)
     if problem:
         yield problem
         return
-    if not bad_characters:
-        problem = _host_problem(host)
-        if problem:
-            yield problem
+    if not bad_characters and (problem := _host_problem(host)):
+        yield problem
     problem = _port_problem(port)
     if problem and not (bad_characters and problem == "port-not-a-number"):
         yield problem
@@ -167,20 +162,38 @@ def host_key(host: str) -> str:
     host = host.lower().rstrip(".")
     if ":" in host:
         packed = _ipv6(host) or b""
-        mapped = packed[:12] == bytes(10) + b"\xff\xff"
-        if mapped:
+        if packed[:12] == bytes(10) + b"\xff\xff":
             host = ".".join(str(octet) for octet in packed[12:])
         elif packed == bytes(15) + b"\x01":
             return "localhost"
         else:
             return packed.hex()
-    if host in _LOOPBACK_NAMES or host.endswith(".localhost"):
-        return "localhost"
-    if host.startswith("127.") and _IPV4.fullmatch(host):
-        return "localhost"
-    return host
+    numeric = host.startswith("127.") and _IPV4.fullmatch(host)
+    return "localhost" if numeric or host in _LOOPBACK_NAMES or host.endswith(".localhost") else host
 
 
 def is_loopback(address: str) -> bool:
     """Tell whether only the machine itself can reach this valid address."""
     return host_key(split_address(address)[0]) == "localhost"
+
+
+def proxy_exceptions(environ: Mapping[str, str], hosts: Iterable[str]) -> dict[str, str]:
+    """Return an environment's variables that name exceptions from HTTP proxies, with these hosts added.
+
+    gRPC sends its connections through ``http_proxy``, ``https_proxy`` or ``grpc_proxy``, also those to
+    loopback, and waits without end for a proxy that does not answer. Exceptions are in ``no_grpc_proxy`` or,
+    where that is not set, in ``no_proxy``
+    (https://grpc.github.io/grpc/core/md_doc_environment_variables.html).
+    """
+    hosts = list(hosts)
+
+    def extended(exceptions: str) -> str:
+        entries = [entry for text in exceptions.split(",") if (entry := text.strip())]
+        return ",".join(dict.fromkeys([*entries, *hosts]))
+
+    general = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    return {
+        # "*" exempts every host. Programs know it alone, and not in a list.
+        "no_proxy": general if general.strip() == "*" else extended(general),
+        "no_grpc_proxy": extended(environ.get("no_grpc_proxy") or general),
+    }

@@ -15,6 +15,7 @@ send no seals; over their own connections they seal with its `Channel.key`.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import os
@@ -54,7 +55,7 @@ class Frame(NamedTuple):
     payload: bytes
 
 
-def message(type: str, **fields: Any) -> Frame:
+def message(type: str, **fields: object) -> Frame:
     """Make the frame of a JSON object with a ``type``."""
     return Frame(JSON, orjson.dumps({"type": type, **fields}))
 
@@ -128,13 +129,7 @@ class Channel:
         return data
 
     def decode(self, data: bytes) -> list[Message]:
-        """Decode the messages of the rendezvous that `data` completes.
-
-        Raises
-        ------
-        ChannelError
-            A frame does not belong to this job.
-        """
+        """Decode the messages of the rendezvous that `data` completes. Raises ChannelError like `unpack`."""
         self._buffer += data
         messages: list[Message] = []
         while (frame := self._next_frame()) is not None:
@@ -158,8 +153,8 @@ class Channel:
         """Decode the frames that `data` completes. Raises ChannelError if one does not belong to this job."""
         self._buffer += data
         if self._preamble:
-            before, found, after = self._buffer.partition(self._preamble)
-            if not found:
+            before, preamble, after = self._buffer.partition(self._preamble)
+            if not preamble:
                 if len(self._buffer) > _MOST_NOISE:
                     raise ChannelError("no-preamble")
                 self.noise = bytes(self._buffer)
@@ -211,11 +206,8 @@ class Channel:
         return hmac.digest(self._key, b"".join(parts), hashlib.sha256)
 
 
-def _nonce(text: Any) -> bytes:
-    try:
-        nonce = bytes.fromhex(text)
-    except (TypeError, ValueError):
-        nonce = b""
-    if len(nonce) != _NONCE_BYTES:
-        raise ChannelError("not-tfmuster")
-    return nonce
+def _nonce(text: object) -> bytes:
+    with contextlib.suppress(ValueError):
+        if isinstance(text, str) and len(nonce := bytes.fromhex(text)) == _NONCE_BYTES:
+            return nonce
+    raise ChannelError("not-tfmuster")

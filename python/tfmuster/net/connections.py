@@ -15,12 +15,10 @@ import socket
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from .addresses import plain_address
 from .channel import Channel, ChannelError, Message
-from .ports import SocketAddress, connect_problem
-from .sockets import close_in_children, detect_silence
+from .ports import SocketAddress, close_in_children, connect_problem, detect_silence
 
 #: How long a connection may take to be made and to introduce itself, in seconds.
 PENDING_SECONDS = 5.0
@@ -71,15 +69,7 @@ class Connection:
 
 
 class Connections:
-    """All connections of one thread.
-
-    Parameters
-    ----------
-    token : str, optional
-        The job's secret.
-    pending_limit : int
-        How many connections may wait at a time without having introduced themselves.
-    """
+    """All connections of one thread. At most `pending_limit` wait without having introduced themselves."""
 
     def __init__(self, *, token: str | None, pending_limit: int) -> None:
         self.token = token
@@ -126,12 +116,12 @@ class Connections:
         self._connect_next(connection, None)
         return connection
 
-    def adopt(self, made: socket.socket, *, caller: bool) -> Connection:
+    def adopt(self, endpoint: socket.socket, *, caller: bool) -> Connection:
         """Serve a socket that is already connected."""
         connection = Connection(self, caller=caller)
         connection.connected = True
         self._open_connections.add(connection)
-        self._open(connection, made, selectors.EVENT_READ)
+        self._open(connection, endpoint, selectors.EVENT_READ)
         if not caller:
             connection.send(self._greeting)
         return connection
@@ -144,22 +134,16 @@ class Connections:
             detect_silence(connection.socket)
 
     def release(self, connection: Connection) -> socket.socket:
-        """Hand over the socket of a connection. Unsent bytes are sent first.
-
-        Raises
-        ------
-        OSError
-            The connection has ended.
-        """
-        made = connection.socket
-        if made is None:
+        """Hand over the socket of a connection after its unsent bytes. Raises OSError if it has ended."""
+        released = connection.socket
+        if released is None:
             raise OSError(connection.why)
-        self._selector.unregister(made)
+        self._selector.unregister(released)
         connection.socket = None
         self.end(connection, "released", tell=False)
-        made.setblocking(True)
-        made.sendall(connection.unsent)
-        return made
+        released.setblocking(True)
+        released.sendall(connection.unsent)
+        return released
 
     def end(self, connection: Connection, why: str, *, tell: bool = True) -> None:
         """Close a connection. With `tell`, `poll` reports it as an event without a message."""
@@ -229,7 +213,7 @@ class Connections:
         self._wake_read.close()
         self._wake_write.close()
 
-    def open_files(self) -> list[Any]:
+    def open_files(self) -> list[selectors.BaseSelector | socket.socket | None]:
         """Return all open files, the selector first: a forked child shares it, and must not change it."""
         sockets = [connection.socket for connection in self._open_connections]
         return [self._selector, self._listener, self._wake_read, self._wake_write, *sockets]
@@ -249,7 +233,7 @@ class Connections:
             if self._listener is None or not self._make_room():
                 return
             try:
-                made, address = self._listener.accept()
+                endpoint, address = self._listener.accept()
             except BlockingIOError:
                 return
             except OSError as error:
@@ -259,7 +243,7 @@ class Connections:
                     time.sleep(0.01)
                     return
                 continue
-            connection = self.adopt(made, caller=False)
+            connection = self.adopt(endpoint, caller=False)
             connection.host = plain_address(str(address[0]))
             if connection in self._open_connections:
                 self._strangers[connection] = time.monotonic()
@@ -278,10 +262,10 @@ class Connections:
         self.end(oldest, "dropped to make room", tell=False)
         return True
 
-    def _open(self, connection: Connection, made: socket.socket, events: int) -> None:
-        made.setblocking(False)
-        connection.socket = made
-        self._selector.register(made, events, connection)
+    def _open(self, connection: Connection, endpoint: socket.socket, events: int) -> None:
+        endpoint.setblocking(False)
+        connection.socket = endpoint
+        self._selector.register(endpoint, events, connection)
 
     def _drop_socket(self, connection: Connection) -> None:
         if connection.socket is not None:
@@ -294,12 +278,12 @@ class Connections:
         while connection._targets:
             family, address = connection._targets.popleft()
             try:
-                made = socket.socket(family, socket.SOCK_STREAM)
-                self._open(connection, made, selectors.EVENT_WRITE)
+                endpoint = socket.socket(family, socket.SOCK_STREAM)
+                self._open(connection, endpoint, selectors.EVENT_WRITE)
             except OSError as failure:
                 error = failure
                 continue
-            code = made.connect_ex(address)
+            code = endpoint.connect_ex(address)
             if code in (0, errno.EINPROGRESS):
                 return
             error = OSError(code, "")

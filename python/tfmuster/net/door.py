@@ -57,18 +57,11 @@ _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
 class Door(threading.Thread):
-    """The door of a process. Start it before the ports are open.
+    """The door of a process for ports that other code opens. Start it before they are open.
 
-    Parameters
-    ----------
-    ports : iterable of int
-        The ports that other code of this process opens.
-    peers : iterable of str
-        IP addresses of the peers. This machine is always among them.
-    announce : callable
-        Called with both ends of a connection to a peer that this process tries to make.
-    refused : callable
-        Called with the address of a connection that was shut down, and its user id if it was made here.
+    This machine is always among the peers. `announce` is called with both ends of a connection to a peer that
+    this process tries to make; `refused` with the address of a connection that was shut down, and its user id
+    if it was made here.
     """
 
     def __init__(
@@ -86,7 +79,8 @@ class Door(threading.Thread):
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopped = self._may_close = self._changed = False
-        self._stage = "watched"
+        #: ``watched`` or ``closed``.
+        self.stage = "watched"
         self._came = 0.0
         self._listeners: dict[int, int] = {}
         self._settled: set[int] = set()
@@ -95,11 +89,6 @@ class Door(threading.Thread):
         self.on_open: Callable[[], None] | None = None
         #: Set when the first filter is attached.
         self.guarding = threading.Event()
-
-    @property
-    def stage(self) -> str:
-        """``watched`` or ``closed``."""
-        return self._stage
 
     def guard(self, port: int) -> None:
         """Guard one more port."""
@@ -148,7 +137,7 @@ class Door(threading.Thread):
         """Return for how many seconds not to look."""
         if not self._listeners:
             return _SOON if patient else _SOMETIMES
-        watched = self._stage == "watched" and patient
+        watched = self.stage == "watched" and patient
         return _OFTEN if watched or self._expected else _SOMETIMES
 
     def _look(self) -> None:
@@ -183,30 +172,28 @@ class Door(threading.Thread):
             self._announced |= connecting
 
     def _kind(self, descriptor: int, inode: int) -> str:
-        with borrowed(descriptor, inode) as made:
-            if made is None:
+        with borrowed(descriptor, inode) as connection:
+            if connection is None:
                 return "other"
-            state = state_of(made)
+            state = state_of(connection)
             if state == CONNECTING:
                 return "connecting"
             if state == LISTENING:
-                return "listener" if made.getsockname()[1] in self._ports else "other"
+                return "listener" if connection.getsockname()[1] in self._ports else "other"
             if state == UNCONNECTED:
                 return "new"
             # Where the peer has no filter, the kernel connects at once.
-            return "accepted" if made.getsockname()[1] in self._ports else "connected"
+            return "accepted" if connection.getsockname()[1] in self._ports else "connected"
 
     def _update(self, now: float) -> None:
         """Attach the filter of this moment to the listeners, if it has changed."""
         with self._lock:
-            overdue = [end for end, until in self._expected.items() if until < now]
-            for end in overdue:
-                del self._expected[end]
-            changed = self._changed or bool(overdue)
-            self._changed = False
-            expected, peers = list(self._expected), set(self._peers)
-        if self._stage == "watched" and self._may_close and now - self._came > QUIET_SECONDS:
-            self._stage = "closed"
+            current = {end: until for end, until in self._expected.items() if until >= now}
+            changed = self._changed or len(current) < len(self._expected)
+            self._expected, self._changed = current, False
+            expected, peers = list(current), set(self._peers)
+        if self.stage == "watched" and self._may_close and now - self._came > QUIET_SECONDS:
+            self.stage = "closed"
             changed = True
         if changed and self._listeners:
             self._apply(expected, peers)
@@ -217,7 +204,7 @@ class Door(threading.Thread):
     def _apply(self, expected: list[End], peers: set[str]) -> None:
         """Let in, from now on, the connections of these ends, and in the first stage of these peers."""
         rules = []
-        if self._stage == "watched":
+        if self.stage == "watched":
             own = _own_addresses()
             here = [*map(ipaddress.ip_network, _LOOPBACK), *networks(own)]
             rules += [Rule(network, payload=False) for network in here]
@@ -238,11 +225,11 @@ class Door(threading.Thread):
 
     def _judge(self, descriptor: int, inode: int, lines: list[TableLine]) -> None:
         """Let an accepted connection go on, or shut it down."""
-        with borrowed(descriptor, inode) as made:
-            if made is None:
+        with borrowed(descriptor, inode) as connection:
+            if connection is None:
                 return
             try:
-                here, there = end_of(made.getsockname()), end_of(made.getpeername())
+                here, there = end_of(connection.getsockname()), end_of(connection.getpeername())
             except OSError:
                 return  # it has ended
             client = next((line for line in lines if (line.here, line.there) == (there, here)), None)
@@ -256,10 +243,10 @@ class Door(threading.Thread):
                 with self._lock:
                     self._changed |= self._expected.pop(there, None) is not None
                 with contextlib.suppress(OSError):  # made before the listener had a filter
-                    detach(made)
+                    detach(connection)
                 return
             with contextlib.suppress(OSError):
-                made.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         self._refused(there[0], client.uid if client is not None else None)
 
     def _is_welcome(self, end: End) -> bool:
@@ -267,7 +254,7 @@ class Door(threading.Thread):
         if end in self._expected:
             return True
         here = ipaddress.ip_address(end[0]).is_loopback or end[0] in _own_addresses()
-        return self._stage == "watched" and not here and self._is_peer(end[0])
+        return self.stage == "watched" and not here and self._is_peer(end[0])
 
     def _is_peer(self, host: str) -> bool:
         address = ipaddress.ip_address(host)
@@ -280,8 +267,12 @@ def _own_addresses() -> set[str]:
     import psutil
 
     kinds = (socket.AF_INET, socket.AF_INET6)
-    listed = [each for addresses in psutil.net_if_addrs().values() for each in addresses]
-    return {plain_address(each.address) for each in listed if each.family in kinds}
+    return {
+        plain_address(address.address)
+        for addresses in psutil.net_if_addrs().values()
+        for address in addresses
+        if address.family in kinds
+    }
 
 
 @functools.cache

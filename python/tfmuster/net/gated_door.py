@@ -1,6 +1,6 @@
 """A door for kernels that let only administrators filter the packets of TCP sockets.
 
-The kernel makes every connection, and TensorFlow gets it when it has been judged (:mod:`.accept_gate`). Who
+The kernel makes every connection, and TensorFlow gets it when it has been judged (``accept_gate.c``). Who
 is let in, and when the door closes, is as in :mod:`.door`.
 
 While the door is closed and nobody is announced, the queue of each listener is one connection long, and full:
@@ -10,14 +10,16 @@ repeats it after a second and finds the door open for him then.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from .accept_gate import AcceptGate
 from .door import Door
 from .socket_table import ESTABLISHED, End, TableLine, borrowed, end_of, table
 
@@ -27,9 +29,73 @@ HELD_SECONDS: Final = 10.0
 _MOST_HELD = 64
 #: How many are taken before they are judged.
 _MOST_AT_ONCE = 256
-
 #: How often to judge, in seconds: connections that are held back, and new ones.
 _AGAIN, _NEW = 0.02, 0.2
+
+SOURCE: Final = Path(__file__).with_name("accept_gate.c")
+#: How long a connection of this process to itself may take, in seconds.
+_BELL_SECONDS = 0.5
+
+
+class AcceptGate:
+    """Holds back the connections that TensorFlow accepts, until this process has judged them (Linux).
+
+    Only one thread at a time may call each method.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Load the compiled library. Raises OSError, for example if its file system forbids execution."""
+        self._library = ctypes.CDLL(str(path))
+        self._bells: set[int] = set()
+
+    def install(self, part: str) -> bool:
+        """Replace ``accept`` in the loaded libraries whose path contains `part`. Tell if it was found."""
+        return bool(self._library.tfmuster_gate_install(part.encode()))
+
+    def guard(self, port: int) -> None:
+        """Hold back the connections to one more port. Raises OSError if there are too many."""
+        if self._library.tfmuster_gate_guard(port):
+            raise OSError(f"no room to guard port {port}")
+
+    def next(self, seconds: float) -> socket.socket | None:
+        """Return the next connection that is held back, or None after some seconds."""
+        while (descriptor := self._library.tfmuster_gate_next(int(seconds * 1000))) >= 0:
+            held = socket.socket(fileno=descriptor)
+            with contextlib.suppress(OSError):
+                caller = held.getpeername()[1]
+                if caller not in self._bells:
+                    return held
+                self._bells.discard(caller)
+            held.close()
+        return None
+
+    def admit(self, held: socket.socket) -> None:
+        """Let a connection be accepted."""
+        port = held.getsockname()[1]
+        if self._library.tfmuster_gate_admit(held.fileno()):
+            held.close()
+            return
+        held.detach()
+        self.ring(port)
+
+    def shut(self, shut: bool) -> None:
+        """Leave connections that come with the kernel, or take them from it again."""
+        self._library.tfmuster_gate_shut(int(shut))
+
+    def ring(self, port: int) -> None:
+        """Make one connection to a port: TensorFlow looks only when somebody comes."""
+        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+            with contextlib.suppress(OSError), socket.socket(family) as bell:
+                bell.bind((host, 0))
+                caller = bell.getsockname()[1]
+                # Before it connects: the thread that judges must know it.
+                self._bells.add(caller)
+                bell.settimeout(_BELL_SECONDS)
+                try:
+                    bell.connect((host, port))
+                    return
+                except OSError:
+                    self._bells.discard(caller)
 
 
 class _Ends(NamedTuple):
@@ -41,15 +107,7 @@ class _Ends(NamedTuple):
 
 
 class GatedDoor(Door):
-    """The door of a process. Start it before the ports are open.
-
-    Parameters
-    ----------
-    ports, peers, announce, refused
-        See :class:`.door.Door`.
-    gate : AcceptGate
-        Is installed in the code that opens the ports.
-    """
+    """The door of a process whose gate is installed in the code that opens the ports."""
 
     def __init__(
         self,
@@ -88,7 +146,7 @@ class GatedDoor(Door):
     def _apply(self, expected: list[End], peers: set[str]) -> None:
         """Let the kernel make connections only while somebody may come. They are judged later."""
         with self._turn:
-            self._shut(self._stage == "closed" and not expected and not _asks_again())
+            self._shut(self.stage == "closed" and not expected and not _asks_again())
 
     def _shut(self, shut: bool) -> None:
         self._gate.shut(shut)
@@ -111,15 +169,17 @@ class GatedDoor(Door):
             try:
                 self._take(_AGAIN if self._held else _NEW)
                 # The table of sockets can be long. Strangers must not make this process read it.
-                judged = {
-                    each: ends
-                    for each, ends in self._held.items()
-                    if self._stage == "watched" or ends.there in self._expected
-                }
+                judged = [
+                    (held, ends)
+                    for held, ends in self._held.items()
+                    if self.stage == "watched" or ends.there in self._expected
+                ]
                 lines = {(line.there, line.here): line for line in (table() if judged else ())}
-                for each, ends in judged.items():
-                    self._judge_one(each, ends, lines.get((ends.here, ends.there)))
-                self._drop_overdue()
+                for held, ends in judged:
+                    self._judge_one(held, ends, lines.get((ends.here, ends.there)))
+                now = time.monotonic()
+                for held in [held for held, ends in self._held.items() if ends.until < now]:
+                    self._drop(held)
             except OSError:
                 # File descriptors may have run out for a while.
                 time.sleep(_AGAIN)
@@ -137,7 +197,7 @@ class GatedDoor(Door):
                 held.close()
                 continue
             self._held[held] = _Ends(here, there, time.monotonic() + HELD_SECONDS)
-            if self._stage == "closed" and not self._is_peer(there[0]):
+            if self.stage == "closed" and not self._is_peer(there[0]):
                 self._drop(held)
             elif len(self._held) > _MOST_HELD:
                 self._drop(next(iter(self._held)))
@@ -156,12 +216,6 @@ class GatedDoor(Door):
             with self._lock:
                 self._changed |= self._expected.pop(ends.there, None) is not None
             self._wake.set()
-
-    def _drop_overdue(self) -> None:
-        now = time.monotonic()
-        for held, ends in list(self._held.items()):
-            if ends.until < now:
-                self._drop(held)
 
     def _drop(self, held: socket.socket) -> None:
         del self._held[held]

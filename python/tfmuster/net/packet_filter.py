@@ -1,7 +1,7 @@
 """Filter the packets that reach a TCP socket of this process, by a classic BPF program (Linux).
 
 Older kernels let every process do this. Newer ones, such as 6.18.44, want CAP_NET_ADMIN for TCP sockets:
-see :mod:`.accept_gate`.
+see :mod:`.gated_door`.
 
 The program is attached to a listening socket. Accepted sockets inherit it; it can be detached from each of
 them. It sees the TCP header at offset 0 and the IP header at `SKF_NET_OFF`
@@ -10,6 +10,7 @@ them. It sees the TCP header at offset 0 and the IP header at `SKF_NET_OFF`
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ipaddress
 import socket
@@ -41,43 +42,29 @@ _Instruction = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Rule:
-    """Packets that are let through.
-
-    Attributes
-    ----------
-    network : ipaddress.IPv4Network or ipaddress.IPv6Network
-        Where they come from.
-    port : int or None
-        The port that they come from; None for any.
-    payload : bool
-        False lets through only packets without data, so that a connection can be made, but carries nothing.
-    """
+    """Packets that are let through: from a network, and from a port unless it is None."""
 
     network: Network
     port: int | None = None
+    #: False lets through only packets without data, so that a connection can be made, but carries nothing.
     payload: bool = True
 
 
 def networks(addresses: Iterable[str]) -> list[Network]:
     """Return IP addresses as networks that a program has room for. What is no IP address is left out."""
-    found: set[Network] = set()
+    exact: set[Network] = set()
     for address in addresses:
-        try:
-            found.add(ipaddress.ip_network(plain_address(address)))
-        except ValueError:
-            continue
-    if len(found) > _MOST_ADDRESSES:
-        found = {each.supernet(new_prefix=24 if each.version == 4 else 64) for each in found}
-    return sorted(found, key=str)
+        with contextlib.suppress(ValueError):
+            exact.add(ipaddress.ip_network(plain_address(address)))
+    if len(exact) > _MOST_ADDRESSES:
+        exact = {host.supernet(new_prefix=24 if host.version == 4 else 64) for host in exact}
+    return sorted(exact, key=str)
 
 
 def program(rules: Iterable[Rule]) -> bytes:
     """Return the program that lets through what any of the rules names, and drops all else.
 
-    Raises
-    ------
-    ValueError
-        The kernel does not take so many rules.
+    Raises ValueError if the kernel does not take so many rules.
     """
     rules = list(rules)
     four = [step for rule in rules if rule.network.version == 4 for step in _checks(rule)]
@@ -116,7 +103,7 @@ def _checks(rule: Rule) -> list[_Instruction]:
     address, mask = rule.network.network_address.packed, rule.network.netmask.packed
     start = _NET + (12 if rule.network.version == 4 else 8)
     for at in range(0, len(address), 4):
-        wanted, bits = struct.unpack("!I", address[at : at + 4])[0], struct.unpack("!I", mask[at : at + 4])[0]
+        wanted, bits = (int.from_bytes(part[at : at + 4], "big") for part in (address, mask))
         if bits:
             masking = [] if bits == _WHOLE else [(_AND, 0, 0, bits)]
             tests.append([(_LD_WORD, 0, 0, start + at), *masking, (_JUMP_EQUAL, 0, 0, wanted)])
@@ -124,16 +111,8 @@ def _checks(rule: Rule) -> list[_Instruction]:
         tests.append([(_LD_HALF, 0, 0, 0), (_JUMP_EQUAL, 0, 0, rule.port)])
     if not rule.payload:
         # The length of the TCP header, in units of four bytes, is in the upper half of its byte 12.
-        tests.append(
-            [
-                (_LD_BYTE, 0, 0, 12),
-                (_AND, 0, 0, 0xF0),
-                (_SHIFT_RIGHT, 0, 0, 2),
-                (_TO_X, 0, 0, 0),
-                (_LD_LENGTH, 0, 0, 0),
-                (_JUMP_EQUAL_X, 0, 0, 0),
-            ]
-        )
+        length = [(_LD_BYTE, 0, 0, 12), (_AND, 0, 0, 0xF0), (_SHIFT_RIGHT, 0, 0, 2), (_TO_X, 0, 0, 0)]
+        tests.append([*length, (_LD_LENGTH, 0, 0, 0), (_JUMP_EQUAL_X, 0, 0, 0)])
     steps: list[_Instruction] = []
     left = sum(len(test) for test in tests) + 1
     for test in tests:

@@ -1,4 +1,4 @@
-"""Open ports, find free ones, name the process that holds one, and explain failed connections."""
+"""Open ports, find free ones and the holders of others, look up names, and explain lost connections."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 
 from ..errors import LaunchError
 from .addresses import split_address
@@ -21,6 +22,10 @@ SocketAddress = tuple[int, tuple[Any, ...]]
 
 #: Well-known services use lower ports.
 _LOWEST_PORT = 12_000
+#: How long a peer's machine may be silent at the TCP level before the connection counts as lost, in seconds.
+#: TensorFlow allows about six. The first packet without an answer comes up to a heartbeat after the loss; so
+#: a machine is named within 10 s also if this one is busy.
+SILENT_SECONDS = 7
 
 
 def listen(port: int, *, backlog: int = 4096) -> socket.socket:
@@ -30,31 +35,25 @@ def listen(port: int, *, backlog: int = 4096) -> socket.socket:
     that the cluster names. SO_REUSEADDR allows for connections of an earlier job in TIME_WAIT. SO_REUSEPORT
     is not set, because it would let two jobs share the port.
     """
-    try:
-        listener = socket.socket(socket.AF_INET6)
-        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        everywhere = "::"
-    except OSError:
-        listener = socket.socket(socket.AF_INET)
-        everywhere = "0.0.0.0"
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    for family in (socket.AF_INET6, socket.AF_INET):
+        listener: socket.socket | None = None
         try:
-            listener.bind((everywhere, port))
-        except OSError as error:
-            if error.errno != errno.EADDRNOTAVAIL:
-                raise
-            # IPv6 is built in but disabled (net.ipv6.conf.all.disable_ipv6).
-            listener.close()
-            listener = socket.socket(socket.AF_INET)
+            listener = socket.socket(family)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(("0.0.0.0", port))
-        listener.listen(backlog)
-        listener.setblocking(False)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
+            listener.bind(("", port))
+            listener.listen(backlog)
+            listener.setblocking(False)
+        except OSError as error:
+            if listener is not None:
+                listener.close()
+            # Otherwise the kernel has no IPv6, or it is disabled (net.ipv6.conf.all.disable_ipv6).
+            if family == socket.AF_INET or error.errno in (errno.EADDRINUSE, errno.EACCES):
+                raise
+        else:
+            return listener
+    raise AssertionError
 
 
 def listen_patiently(port: int, seconds: float) -> socket.socket:
@@ -140,17 +139,11 @@ def held_ports(count: int) -> Iterator[list[int]]:
 
 
 def _bound(port: int) -> socket.socket:
-    """Bind a socket to `port` of all IPv4 interfaces without listening; with 0, the system chooses the port.
-
-    Raises
-    ------
-    OSError
-        The port is taken, or no port is left.
-    """
+    """Bind a socket to `port` of all IPv4 interfaces without listening; 0 takes any port. Raises OSError."""
     holder = socket.socket(socket.AF_INET)
     try:
         holder.bind(("0.0.0.0", port))
-    except BaseException:
+    except OSError:
         holder.close()
         raise
     return holder
@@ -237,8 +230,8 @@ class Resolver:
 
 
 def _look_up(host: str, port: int, flags: int) -> list[SocketAddress]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
-    return [(int(family), sockaddr) for family, _, _, _, sockaddr in found]
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    return [(int(family), sockaddr) for family, _, _, _, sockaddr in infos]
 
 
 def connect_problem(error: OSError | None) -> str:
@@ -250,3 +243,51 @@ def connect_problem(error: OSError | None) -> str:
     if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
         return "no route to the host"
     return os.strerror(error.errno or 0).lower()
+
+
+def detect_silence(connection: socket.socket) -> None:
+    """Let the kernel detect a machine that is gone, because Python or R may be busy for long."""
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in (
+            ("TCP_KEEPIDLE", SILENT_SECONDS // 2),
+            ("TCP_KEEPINTVL", SILENT_SECONDS // 4),
+            ("TCP_KEEPCNT", 2),
+            ("TCP_USER_TIMEOUT", SILENT_SECONDS * 1000),
+        ):
+            if hasattr(socket, option):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+class Owner(Protocol):
+    """Something with open files, which it lists in the order in which to close them."""
+
+    def open_files(self) -> Iterable[_Closable | None]: ...  # noqa: D102
+
+
+_owners: weakref.WeakSet[Owner] = weakref.WeakSet()
+
+
+def close_in_children(owner: Owner) -> None:
+    """Close the files of ``owner`` in every process that is forked from now on.
+
+    A child's copy of a connection would keep it alive when this process is gone, and the other side would
+    not notice.
+    """
+    _owners.add(owner)
+
+
+def _close_inherited() -> None:
+    for owner in list(_owners):
+        for file in owner.open_files():
+            if file is not None:
+                file.close()
+    _owners.clear()
+
+
+os.register_at_fork(after_in_child=_close_inherited)

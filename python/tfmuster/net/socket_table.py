@@ -37,7 +37,7 @@ class TableLine:
 
 
 def has_table() -> bool:
-    """Whether this system lists its TCP sockets."""
+    """Tell whether this system lists its TCP sockets."""
     return os.path.exists("/proc/self/net/tcp")
 
 
@@ -52,50 +52,43 @@ def table() -> list[TableLine]:
                 raise
             continue  # a kernel without IPv6
         for line in text.splitlines()[1:]:
-            fields = line.split()
-            lines.append(
-                TableLine(
-                    _end(fields[1]), _end(fields[2]), int(fields[3], 16), int(fields[7]), int(fields[9])
-                )
-            )
+            _, here, there, state, _, _, _, uid, _, inode, *_ = line.split()
+            lines.append(TableLine(_end(here), _end(there), int(state, 16), int(uid), int(inode)))
     return lines
 
 
 def own_sockets() -> dict[int, int]:
     """Return the sockets of this process: inode -> file descriptor."""
-    found = {}
+    sockets = {}
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # closed meanwhile
             status = os.fstat(int(name))
             if stat.S_ISSOCK(status.st_mode):
-                found[status.st_ino] = int(name)
-    return found
+                sockets[status.st_ino] = int(name)
+    return sockets
 
 
 @contextlib.contextmanager
 def borrowed(descriptor: int, inode: int) -> Iterator[socket.socket | None]:
     """Yield a socket of this process that other code owns; None if it is closed, or no TCP socket.
 
-    Raises
-    ------
-    OSError
-        No more files can be opened.
+    Raises OSError if no more files can be opened.
     """
     try:
-        made = socket.socket(fileno=os.dup(descriptor))
+        connection = socket.socket(fileno=os.dup(descriptor))
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise
         yield None
         return
-    with made:
-        tcp = made.family in (socket.AF_INET, socket.AF_INET6) and made.type == socket.SOCK_STREAM
-        yield made if tcp and os.fstat(made.fileno()).st_ino == inode else None
+    with connection:
+        tcp = connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM
+        yield connection if tcp and os.fstat(connection.fileno()).st_ino == inode else None
 
 
-def state_of(made: socket.socket) -> int:
+def state_of(connection: socket.socket) -> int:
     """Return the state of a TCP socket. Raises OSError."""
-    return made.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+    return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
 
 
 def end_of(name: tuple[object, ...]) -> End:

@@ -154,6 +154,6 @@ def table_of(model: keras.Model, table: bytes | None = None) -> bytes | None:
 
 def ready_for_generators() -> None:
     """Patch Keras, so that it calls generators in R's thread."""
-    from ..rendezvous.wiring import prepare_keras
+    from ..rendezvous.task.agreement import prepare_keras
 
     prepare_keras()

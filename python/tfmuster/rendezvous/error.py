@@ -1,7 +1,8 @@
-"""Build the error of a rendezvous that failed, with the same text and fields on every task."""
+"""Errors of a rendezvous, with the same text and fields on every task."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from ..cluster.spec import Cluster, Task
@@ -19,36 +20,34 @@ _PACKAGES = {"tfmuster": "tfmuster", "tensorflow": "TensorFlow", "keras": "Keras
 
 
 def rendezvous_error(cluster: Cluster, seconds: float | None, **fields: list[Entry]) -> RendezvousError:
-    """Build the error of a rendezvous that failed, with the same text and fields on every task.
+    """Build the error of a rendezvous that failed; `seconds` is the time limit if it has passed, else None.
 
     Its fields are lists, which may be empty: ``limits``, ``missing``, ``duplicates``, ``clusters``,
     ``versions``, ``ports``, ``unreachable``, ``strangers``. Long lists are cut to `MAX_LISTED` entries, and
     ``counts`` has their full lengths.
     """
-    kinds = tuple(_FOUND)
-    lists = {kind: fields.get(kind, []) for kind in kinds}
+    lists = {kind: fields.get(kind, []) for kind in _TEXTS}
     chief = cluster.chief_task()
-    found: list[str] = []
-    fix: list[str] = []
-    for kind in kinds:
+    problems: list[str] = []
+    fixes: list[str] = []
+    for kind, (describe, fix) in _TEXTS.items():
         entries = lists[kind]
         if not entries or (kind == "strangers" and not lists["missing"]):
             continue
         if kind == "missing" and any(entry["task"] == chief.name for entry in lists["limits"]):
             # They may be here, and the chief could not accept their connections.
             continue
-        lines = [_FOUND[kind](entry, chief) for entry in entries[:MAX_SHOWN]]
+        problems += [describe(entry, chief) for entry in entries[:MAX_SHOWN]]
         if len(entries) > MAX_SHOWN:
-            lines.append(f"and {len(entries) - MAX_SHOWN} more like this")
-        found += lines
-        fix += [text for text in (_FIX[kind](entries, chief),) if text]
+            problems.append(f"and {len(entries) - MAX_SHOWN} more like this")
+        fixes.append(fix if isinstance(fix, str) else fix(entries, chief))
     tasks = f"The {len(cluster)} tasks of the cluster"
     return RendezvousError(
-        f"{tasks} did not come together within {seconds:g} s."
-        if seconds is not None
-        else f"{tasks} can't work together.",
-        found="\n         ".join(found),
-        fix="\n         ".join(fix),
+        f"{tasks} can't work together."
+        if seconds is None
+        else f"{tasks} did not come together within {seconds:g} s.",
+        found="\n         ".join(problems),
+        fix="\n         ".join(fixes),
         chief={"task": chief.name, "address": chief.address},
         timeout=seconds,
         counts={kind: len(entries) for kind, entries in lists.items()},
@@ -65,8 +64,17 @@ def listed(texts: list[str]) -> str:
 def too_late(task: Task, seconds: float, reason: str) -> RendezvousError:
     """Build the error of a task that never reached the chief."""
     chief = task.cluster.chief_task()
-    missing: list[dict[str, Any]] = [{"task": chief.name, "address": chief.address, "reason": reason}]
-    return rendezvous_error(task.cluster, seconds, missing=missing)
+    missing: Entry = {"task": chief.name, "address": chief.address, "reason": reason}
+    return rendezvous_error(task.cluster, seconds, missing=[missing])
+
+
+def gave_up(chief: Task, why: str) -> RendezvousError:
+    """Build the error of a chief that ends the rendezvous for a reason of its own."""
+    return RendezvousError(
+        f"{chief.name}, the chief, gave up: {why}.",
+        fix="start all tasks again",
+        chief={"task": chief.name, "address": chief.address},
+    )
 
 
 def _who(entry: Entry) -> str:
@@ -104,18 +112,9 @@ def _duplicate(entry: Entry, chief: Task) -> str:
     return f"{entry['task']} is here {times}: on {places}"
 
 
-def _different_cluster(entry: Entry, chief: Task) -> str:
-    what = "; ".join(entry["differences"]) or "its digest differs"
-    return f"{_who(entry)} has another cluster than {chief.name}: {what}"
-
-
 def _different_version(entry: Entry, chief: Task) -> str:
     package = _PACKAGES.get(entry["package"], entry["package"])
     return f"{_who(entry)} has {package} {entry['version']}; {chief.name} has {entry['expected']}"
-
-
-def _limit(entry: Entry, chief: Task) -> str:
-    return f"{_who(entry)} may open {entry['allowed']} files; the rendezvous needs about {entry['needed']}"
 
 
 def _port(entry: Entry, chief: Task) -> str:
@@ -132,55 +131,40 @@ def _port_fix(entries: list[Entry], chief: Task) -> str:
     return f"end {holders}, or give the task another port" if holders else "give the task another port"
 
 
-def _unreachable(entry: Entry, chief: Task) -> str:
-    return f"{entry['from']} can't reach {entry['to']} at {entry['address']}: {entry['reason']}"
-
-
 def _unreachable_fix(entries: list[Entry], chief: Task) -> str:
-    places = []
-    for entry in entries:
-        host, port = split_address(entry["address"])
-        places.append(f"port {port} of {host} for {entry['from']}")
+    ends = [(*split_address(entry["address"]), entry["from"]) for entry in entries]
+    places = [f"port {port} of {host} for {caller}" for host, port, caller in ends]
     return f"open {listed(places)} (firewall, security group, route), and check that the name resolves there"
 
 
-def _stranger(entry: Entry, chief: Task) -> str:
-    return f"a process on {entry['host']} called {chief.name} with {entry['reason']}"
+def _text(template: str) -> Callable[[Entry, Task], str]:
+    """Describe an entry by a template with its keys; `who` is its process, and `chief` the chief's name."""
+
+    def describe(entry: Entry, chief: Task) -> str:
+        who = _who(entry) if "task" in entry else ""
+        what = "; ".join(entry.get("differences") or ()) or "its digest differs"
+        return template.format_map({**entry, "who": who, "what": what, "chief": chief.name})
+
+    return describe
 
 
-def _same(text: str) -> Any:
-    return lambda entries, chief: text
-
-
-#: In the order in which they are shown.
-_FOUND = {
-    "limits": _limit,
-    "missing": _missing,
-    "duplicates": _duplicate,
-    "clusters": _different_cluster,
-    "versions": _different_version,
-    "ports": _port,
-    "unreachable": _unreachable,
-    "strangers": _stranger,
-}
-_FIX: dict[str, Any] = {
-    "limits": _same("raise the limit of open files on its machine (`ulimit -n`)"),
-    "missing": _missing_fix,
-    "duplicates": _same("give each process an index of its own: all but one of them have a wrong one"),
-    "clusters": _same("give every task the same cluster"),
-    "versions": _same("install the same versions on every machine"),
-    "ports": _port_fix,
-    "unreachable": _unreachable_fix,
-    "strangers": _same(
-        f"start every task with the same {TOKEN_VARIABLE}; a task of an earlier job may still run"
+#: How each kind of problem is described, and how it is fixed, in the order in which they are shown.
+_TEXTS: dict[str, tuple[Callable[[Entry, Task], str], str | Callable[[list[Entry], Task], str]]] = {
+    "limits": (
+        _text("{who} may open {allowed} files; the rendezvous needs about {needed}"),
+        "raise the limit of open files on its machine (`ulimit -n`)",
+    ),
+    "missing": (_missing, _missing_fix),
+    "duplicates": (
+        _duplicate,
+        "give each process an index of its own: all but one of them have a wrong one",
+    ),
+    "clusters": (_text("{who} has another cluster than {chief}: {what}"), "give every task the same cluster"),
+    "versions": (_different_version, "install the same versions on every machine"),
+    "ports": (_port, _port_fix),
+    "unreachable": (_text("{from} can't reach {to} at {address}: {reason}"), _unreachable_fix),
+    "strangers": (
+        _text("a process on {host} called {chief} with {reason}"),
+        f"start every task with the same {TOKEN_VARIABLE}; a task of an earlier job may still run",
     ),
 }
-
-
-def gave_up(chief: Task, why: str) -> RendezvousError:
-    """Return the error of a chief that ends the rendezvous for a reason of its own."""
-    return RendezvousError(
-        f"{chief.name}, the chief, gave up: {why}.",
-        fix="start all tasks again",
-        chief={"task": chief.name, "address": chief.address},
-    )

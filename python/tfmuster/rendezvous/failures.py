@@ -1,26 +1,31 @@
-"""Describe a lost connection as a failure, and this process as failures name it."""
+"""Describe lost, silent and failed processes as failures, and this process as failures name it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
 import time
 import traceback
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+import psutil
+
+from ..environment import stall_timeout
 from ..errors import TfmusterError
 from ..net.channel import Message
-from ..net.sockets import SILENT_SECONDS
+from ..net.ports import SILENT_SECONDS
 from ..system.terminal_text import bounded_text
 
 #: Kind of a failure of a task that the others wait for. The task itself may be unable to report it.
 STALLED: Final = "stalled"
+#: A process is busy if it uses this share of a core.
+_BUSY_SHARE: Final = 0.03
 _REPORTED = re.compile(r"tfmuster: (?:chief|worker|ps|evaluator) \d+ \(host .+, pid \d+\) failed: ")
 
 
-def disappeared(why: str) -> dict[str, Any]:
+def disappeared(why: str) -> Message:
     """Describe a connection that ended as a failure of the other side, by the reason in `Connection.why`.
 
     The others notice a lost machine only after `SILENT_SECONDS`, and its failure may have caused others
@@ -40,16 +45,16 @@ def failure_text(failure: Message) -> str:
 
 
 def repeats_failure(line: str) -> bool:
-    """Whether a worker has written, with `failure_text`, what failed elsewhere: its launcher says it, too."""
+    """Return whether a worker has written, with `failure_text`, a failure that its launcher prints, too."""
     return bool(_REPORTED.match(line))
 
 
-def this_process() -> dict[str, Any]:
+def this_process() -> Message:
     """Return host name and process id, as they appear in every report."""
     return {"host": socket.gethostname(), "pid": os.getpid()}
 
 
-def earliest(known: Message | None, process: Mapping[str, Any], report: Mapping[str, Any]) -> Message:
+def earliest(known: Message | None, process: Message, report: Message) -> Message:
     """Return the earlier failure: the one that is known, or the one that a task reports now."""
     moment = time.time() - min(max(0.0, float(report["age"])), 3600.0)
     if known is not None and moment >= known["time"]:
@@ -70,3 +75,46 @@ def exception_fields(error: BaseException) -> dict[str, str]:
     text = error.message if isinstance(error, TfmusterError) else only.strip()
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return {"kind": "exception", "message": text, "traceback": trace}
+
+
+class Silence:
+    """The time since another process has sent a message.
+
+    A process that runs R code can be busy without sending any: older versions of reticulate let no thread of
+    Python run meanwhile. On this machine, its processor time shows that it is. Times are seconds of the
+    monotonic clock.
+    """
+
+    def __init__(self, host: str, pid: int, now: float) -> None:
+        """Begin with a message at the time `now`."""
+        self._pid = pid if host == socket.gethostname() else None
+        self.heard(now)
+
+    def heard(self, now: float) -> None:
+        """Note a message."""
+        self._since = now
+        self._used: float | None = None
+
+    def seconds(self, now: float) -> float:
+        """Return for how long the process has neither sent a message nor, on this machine, worked."""
+        used = self._processor_time()
+        if self._used is None:
+            self._used = used
+        elif used - self._used > _BUSY_SHARE * max(1.0, now - self._since):
+            self.heard(now)
+        return now - self._since
+
+    def as_stall(self, task: str, process: Message, now: float) -> Message | None:
+        """Return the failure of a silent process, for which `task` waits, if the limit for stalls is over."""
+        seconds = self.seconds(now)
+        if seconds < stall_timeout():
+            return None
+        message = f"stalled: {task} waits, and {process['task']} has not responded for {seconds:.0f} s."
+        return {**process, "kind": STALLED, "message": message, "traceback": "", "time": time.time()}
+
+    def _processor_time(self) -> float:
+        if self._pid is not None:
+            # File descriptors may have run out here.
+            with contextlib.suppress(psutil.Error, OSError):
+                return float(sum(psutil.Process(self._pid).cpu_times()[:2]))
+        return 0.0

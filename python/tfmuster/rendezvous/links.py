@@ -1,7 +1,7 @@
-"""Connect each pair of training tasks during the rendezvous, for the sums of :mod:`tfmuster.collectives`.
+"""Choose which tasks try to reach each other, and connect training tasks for :mod:`tfmuster.collectives`.
 
-The connections are made over the tasks' own ports, the only ones that are known to be open, and are
-authenticated like all others. They belong to :class:`tfmuster.collectives.Group` after the rendezvous.
+The latter are made over the tasks' own ports, the only ones that are known to be open, and are authenticated
+like all others. They belong to :class:`tfmuster.collectives.Group` after the rendezvous.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ..cluster.spec import Task
+from ..cluster.spec import Task, training_tasks
 from ..net.channel import Message
 from ..net.connections import Connection, Connections
 from ..system.say import say
-from .chief.roster import ALL_PAIRS, Participant
+from .chief.roster import Participant
 
 if TYPE_CHECKING:
     from ..collectives import Group
+
+#: With up to this many tasks, every pair is checked; with more, a ring, and the chief with all tasks.
+ALL_PAIRS: Final = 64
 
 
 class Links:
@@ -27,7 +30,7 @@ class Links:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._names = linked_tasks(task)
-        self._made: dict[str, socket.socket] = {}
+        self._sockets: dict[str, socket.socket] = {}
         self._lock = threading.Lock()
 
     def calls(self, name: str) -> bool:
@@ -46,48 +49,44 @@ class Links:
     def keep(self, connections: Connections, connection: Connection, name: str) -> None:
         """Take over the socket of a connection to this task. A later one replaces an earlier one."""
         try:
-            made = connections.release(connection)
+            link = connections.release(connection)
         except OSError:
             return
         with self._lock:
-            before = self._made.pop(name, None)
-            self._made[name] = made
-        if before is not None:
-            before.close()
+            earlier = self._sockets.pop(name, None)
+            self._sockets[name] = link
+        if earlier is not None:
+            earlier.close()
 
     def open(self) -> Group | None:
         """Hand over the connections, if there is one to each other training task."""
         here = self._task.name
-        if set(self._made) != set(self._names) - {here}:
+        if set(self._sockets) != set(self._names) - {here}:
             self.close()
             return None
         # It imports NumPy, which most processes of a job that meet do not need before.
         from ..collectives import open_group
 
-        sockets = [self._made.get(name) for name in self._names]
+        sockets = [self._sockets.get(name) for name in self._names]
         return open_group(self._names.index(here), self._names, sockets)
 
     def close(self) -> None:
         """Close the connections."""
         with self._lock:
-            made, self._made = list(self._made.values()), {}
-        for each in made:
-            each.close()
+            sockets, self._sockets = list(self._sockets.values()), {}
+        for link in sockets:
+            link.close()
 
 
 def linked_tasks(task: Task) -> list[str]:
     """Return the names of the tasks that sum tensors, in TensorFlow's order; none with parameter servers."""
-    tasks = task.cluster.tasks()
-    if any(each.type == "ps" for each in tasks):
-        return []
-    found = [each for each in tasks if each.type in ("chief", "worker")]
-    return [each.name for each in sorted(found, key=lambda each: (each.type != "chief", each.index))]
+    return [] if task.cluster.ps else [other.name for other in training_tasks(task.cluster)]
 
 
 def links_wanted(chief: Task, participants: Iterable[Participant]) -> bool:
     """Tell whether all training tasks connect to each other. The chief's process says why not."""
     names = linked_tasks(chief)
-    wishes = {each.name: each.links for each in participants if each.name in names}
+    wishes = {one.name: one.links for one in participants if one.name in names}
     if len(names) < 2 or not any(wishes.values()):
         return False
     others = sorted(name for name, wish in wishes.items() if not wish)
@@ -99,3 +98,32 @@ def links_wanted(chief: Task, participants: Iterable[Participant]) -> bool:
         return True
     say(f"tfmuster: gradients are summed by TensorFlow's collectives, which take longer: {why}")
     return False
+
+
+def check_targets(chief: Task) -> dict[str, list[str]]:
+    """Choose which tasks each task tries to reach: name -> names.
+
+    A task that has reported can reach the chief. With more than `ALL_PAIRS` tasks, all pairs would be too
+    many. Then each task tries the next one, so that every machine connects once and every port is tried once,
+    and the chief tries all.
+    """
+    tasks = chief.cluster.tasks()
+    # TensorFlow starts no server for an evaluator.
+    names = [task.name for task in tasks if task.type != "evaluator"]
+    others = [name for name in names if name != chief.name]
+    if len(names) <= ALL_PAIRS:
+        targets = {name: [other for other in others if other != name] for name in names}
+    else:
+        targets = {name: [others[(at + 1) % len(others)]] for at, name in enumerate(others)}
+        targets[chief.name] = others
+    return {task.name: targets.get(task.name, []) for task in tasks}
+
+
+def number_of_targets(task: Task) -> int:
+    """Return how many tasks a task tries to reach by `check_targets`, without naming those of all tasks."""
+    if task.type == "evaluator":
+        return 0
+    others = len(task.cluster) - len(task.cluster.evaluator) - 1
+    if task.is_chief:
+        return others
+    return others - 1 if others < ALL_PAIRS else 1

@@ -8,9 +8,7 @@ all training tasks stay as they are, because the program has seeded them itself.
 from __future__ import annotations
 
 import secrets
-import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ..environment import LARGEST_SEED, SEED_VARIABLE, given_seed
 from ..net.channel import Message
@@ -21,6 +19,7 @@ from ..system.generators import (
     seed_tensorflow,
     tensorflow_seed,
 )
+from ..system.say import say
 
 
 def offered_seed() -> Message:
@@ -45,18 +44,14 @@ def read_seed(value: object) -> int | None:
     raise ValueError("not a seed")
 
 
-def take_seed(agreed: Mapping[str, Any]) -> None:
+def take_seed(agreed: Message) -> None:
     """Seed the generators of this task, unless they have the job's seed already."""
     seed = read_seed(agreed.get("seed"))
     if seed is None or job_seed() == seed:
         return
-    own = given_seed()
-    if own is not None and own != seed:
-        print(
-            f"tfmuster: {SEED_VARIABLE} is {own} here and {seed} on the chief; this task takes the chief's.",
-            file=sys.stderr,
-            flush=True,
-        )
+    here = given_seed()
+    if here is not None and here != seed:
+        say(f"tfmuster: {SEED_VARIABLE} is {here} here and {seed} on the chief; this task takes the chief's.")
     seeded = agreed.get("seeded") or ()
     seed_generators(seed, leave=seeded)
     if "TensorFlow" not in seeded:

@@ -149,7 +149,7 @@ def strategy(
     else:
         created = local_strategy(name, devices, replicas, tpu)
     if keras_compat:
-        from ..rendezvous.wiring import prepare_keras
+        from ..rendezvous.task.agreement import prepare_keras
 
         prepare_keras()
     return created

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..environment import HASH_SEED, PROCESS_VARIABLE, TF_CONFIG_VARIABLE, given_hash_seed
-from ..net.proxies import proxy_exceptions
+from ..net.addresses import proxy_exceptions
 from .ask import NoAnswerError, ask
 
 _PACKAGE = Path(__file__).resolve().parent.parent

@@ -13,7 +13,7 @@ import time
 import weakref
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -71,10 +71,11 @@ def exit_with_code_of(error: TfmusterError) -> None:
     sys.excepthook = hook
 
 
-def exit_as(code: int) -> None:
-    """End this process as the worker ended: with the same exit code, or by the same signal."""
-    with contextlib.suppress(OSError, AttributeError):  # it may be closed
-        sys.stdout.flush()
+def exit_as(code: int) -> NoReturn:
+    """End this process at once, with an exit code or, if it is negative, by that signal."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, AttributeError, ValueError):  # it may be closed
+            stream.flush()
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with contextlib.suppress(OSError):

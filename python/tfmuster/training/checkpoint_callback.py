@@ -17,7 +17,7 @@ from ..keras_compat.process import is_chief, multi_worker
 from ..keras_compat.saving.files import send_bytes
 from ..keras_compat.steps.building import build
 from ..keras_compat.steps.resume import resume_at, training_epochs
-from ..rendezvous.preemption.task import PREEMPTION
+from ..rendezvous.preemption import PREEMPTION
 from ..rendezvous.task.agreement import agree
 from ..system.say import say
 from ..tracking.live.states import State
@@ -156,7 +156,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         if multi_worker(strategy):
             agree("the end of saving", {})
         total = {name: self.params.get(name) for name in ("epochs", "steps")}
-        PREEMPTION.leave(State("preempted", epoch=self.epoch, step=self.step, **total))
+        PREEMPTION.exit(State("preempted", epoch=self.epoch, step=self.step, **total))
 
     def _restore(self, content: bytes) -> None:
         position, metrics = contents.load(self.model, content, self.folder)

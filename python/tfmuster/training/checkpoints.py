@@ -73,7 +73,7 @@ def checkpoint_callback(
     if folder is None and (number := next(_numbers)) > 1:
         path = path.with_name(f"{path.name}-{number}")
     import_tensorflow()
-    from ..rendezvous.wiring import prepare_keras
+    from ..rendezvous.task.agreement import prepare_keras
 
     prepare_keras()
     from .checkpoint_callback import Checkpoint

@@ -12,8 +12,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ..cluster.tf_config import is_chief
-from ..cluster.together import workers_here
+from ..cluster.tf_config import is_chief, workers_here
 from ..environment import DISTRIBUTE_VARIABLE, IS_CHIEF_VARIABLE, SCALE_BATCH_VARIABLE, full_workers, is_on
 from ..errors import StrategyError
 from ..options.hints import Hint
@@ -164,8 +163,7 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
 
 def _joins() -> bool:
     """Tell whether this process is one of several workers that train together and have not joined yet."""
-    from ..cluster.tf_config import current_task
-    from ..cluster.together import workers_together
+    from ..cluster.tf_config import current_task, workers_together
     from ..keras_compat.runtime.starting import tensorflow_started
     from ..rendezvous.task.control_channel import ControlChannel
 
@@ -178,13 +176,13 @@ def _joins() -> bool:
 def _serve() -> None:
     """End the process of a parameter server when the job is over. Without a job, return."""
     from ..rendezvous.task.control_channel import ControlChannel
-    from ..rendezvous.task.join import is_worker_process
-    from ..rendezvous.task.serving_end import exit_at_once, serve_until_over
+    from ..rendezvous.task.join import is_worker_process, serve_until_over
+    from ..system.process_end import exit_as
 
     control = ControlChannel.current()
     if control is None or not control.joined or control.task.type != "ps" or not is_worker_process():
         return
-    exit_at_once(serve_until_over(control))
+    exit_as(serve_until_over(control))
 
 
 def _refuse_other_cluster(task: Task, jobs: dict[str, list[str]], type: str, index: int | None) -> None:
@@ -223,7 +221,7 @@ def _note_start() -> None:
 
 
 def _guard_keras(package: str = "keras") -> None:
-    from ..cluster.together import workers_together
+    from ..cluster.tf_config import workers_together
     from ..keras_compat.calls import refuse_alone
 
     refuse_alone(workers_together, package)
@@ -234,7 +232,7 @@ _guard_keras_2 = functools.partial(_guard_keras, "tf_keras")
 
 def _prepare_keras() -> None:
     from ..keras_compat.steps.callbacks import patch_callback_list
-    from ..rendezvous.wiring import prepare_keras
+    from ..rendezvous.task.agreement import prepare_keras
 
     if prepare_keras():
         patch_callback_list(_more_callbacks)

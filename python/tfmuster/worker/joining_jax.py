@@ -16,7 +16,7 @@ from ..errors import StrategyError, WorkerError
 
 if TYPE_CHECKING:
     from ..cluster.spec import Task
-    from ..cluster.task_variables import JaxProcess
+    from ..cluster.tf_config import JaxProcess
 
 
 def patch_jax() -> None:
@@ -86,7 +86,7 @@ def _wait_for_others() -> None:
 
 
 def _place_of(task: Task) -> JaxProcess:
-    from ..cluster.task_variables import jax_process
+    from ..cluster.tf_config import jax_process
 
     place = jax_process(task)
     if place is None:

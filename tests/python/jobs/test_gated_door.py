@@ -16,8 +16,7 @@ import pytest
 from support.launching import wait_until
 from tfmuster.net import door as doors
 from tfmuster.net import gated_door
-from tfmuster.net.accept_gate import SOURCE, AcceptGate
-from tfmuster.net.gated_door import GatedDoor
+from tfmuster.net.gated_door import SOURCE, AcceptGate, GatedDoor
 from tfmuster.net.socket_table import has_table
 from tfmuster.system.compiled import NotCompiled, compiled
 

@@ -18,7 +18,7 @@ from support.jobs import free_addresses
 from support.launching import names, nothing_left, only_run, read_json, states, write
 from support.paths import PROGRAMS, ROOT
 from tfmuster.cluster.spec import Cluster
-from tfmuster.cluster.task_variables import task_variables
+from tfmuster.cluster.tf_config import task_variables
 
 pytestmark = pytest.mark.slow
 

@@ -10,16 +10,16 @@ import pytest
 
 from support.clock import in_time
 from support.launching import wait_until
-from tfmuster.rendezvous.preemption import notice
-from tfmuster.rendezvous.preemption.notice import Notice
+from tfmuster.rendezvous import preemption as notice
+from tfmuster.rendezvous.preemption import PreemptionNotice
 
 
-def looked(asked: Notice, seconds: float) -> bool:
+def looked(asked: PreemptionNotice, seconds: float) -> bool:
     """Whether there is a notice within some seconds."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         begun = time.monotonic()
-        if asked.look():
+        if asked.given():
             return True
         # It does not wait for the command.
         assert in_time(begun, 5)
@@ -38,7 +38,7 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_is_asked_until_it_succeeds(tmp_path: Path) -> None:
-    asked = Notice(f"echo x >> {tmp_path}/asked; test -e {tmp_path}/taken")
+    asked = PreemptionNotice(f"echo x >> {tmp_path}/asked; test -e {tmp_path}/taken")
     assert not looked(asked, 1.3)
     assert 2 <= len((tmp_path / "asked").read_text().split()) <= 3
     (tmp_path / "taken").touch()
@@ -46,7 +46,7 @@ def test_it_is_asked_until_it_succeeds(tmp_path: Path) -> None:
 
 
 def test_without_a_command_there_is_no_notice() -> None:
-    assert not looked(Notice(""), 0.1)
+    assert not looked(PreemptionNotice(""), 0.1)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_without_a_command_there_is_no_notice() -> None:
 def test_one_that_says_nothing_is_named_once(
     command: str, why: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert not looked(Notice(command), 2)
+    assert not looked(PreemptionNotice(command), 2)
     said = [line for line in capfd.readouterr().err.splitlines() if "notice command" in line]
     assert len(said) == 1 and why in said[0] and command in said[0]
     # The last one may just have been asked.

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 from ...environment import BASE_PORT_VARIABLE
 from ...errors import LaunchError
 from ..spec import Task
 from ..tf_config import current_task, use_tf_config
-from .batch import BatchJob
+from .batch import BatchJob, whole_number
 from .spark import tf_config_from_barrier
 
 __all__ = [
@@ -84,9 +84,9 @@ def join_engine() -> Task | None:
 
     TensorFlow reads these variables, and child processes inherit them.
     """
-    told = current_task() is not None
+    in_tf_config = current_task() is not None
     task = resolve_task()
-    if task is not None and not told:
+    if task is not None and not in_tf_config:
         os.environ.update(gpus_here())
         use_tf_config(task)
     return task
@@ -103,9 +103,9 @@ def batch_job(environ: Mapping[str, str] | None = None) -> BatchJob | None:
     environ = os.environ if environ is None else environ
     for name in _ENGINES:
         # MPI and Kubernetes have none.
-        find = getattr(_module(name), "batch_job", None)
-        if find is not None and (found := find(environ)) is not None:
-            return cast(BatchJob, found)
+        find: Callable[..., BatchJob | None] = getattr(_module(name), "batch_job", lambda _: None)
+        if (job := find(environ)) is not None:
+            return job
     return None
 
 
@@ -132,15 +132,15 @@ def _module(name: str) -> Any:
     return getattr(module, "SYSTEM", module)
 
 
-def _base_port(environ: Mapping[str, str], given: int | None) -> int | None:
-    text = environ.get(BASE_PORT_VARIABLE, "").strip() if given is None else str(given)
+def _base_port(environ: Mapping[str, str], argument: int | None) -> int | None:
+    text = environ.get(BASE_PORT_VARIABLE, "").strip() if argument is None else str(argument)
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 5 and 1024 <= int(text) <= 65_535):
+    if (port := whole_number(text, 65_535, least=1024)) is None:
         raise LaunchError(
             "The base port must be a whole number from 1024 to 65535.",
-            found=f"{BASE_PORT_VARIABLE}={text!r}" if given is None else text,
+            found=f"{BASE_PORT_VARIABLE}={text!r}" if argument is None else text,
             fix="Give the first port of a range that is free on every machine, such as 20000.",
             reason="base-port",
         )
-    return int(text)
+    return port

@@ -25,25 +25,15 @@ FIRST_PORT = 20_000
 _BLOCKS, _BLOCK = 192, 64
 #: More slots than any job has. A number in a host file must not fill the memory.
 _MOST_SLOTS = 100_000
-_COUNT = re.compile("[1-9][0-9]{0,5}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class BatchJob:
-    """A job of a batch system such as Slurm.
-
-    Attributes
-    ----------
-    system : str
-        The name of the backend, such as ``slurm``.
-    number : str
-        The identifier of the job in its batch system.
-    stop : tuple of str
-        The command that ends the job, from any machine of the cluster.
-    """
+    """A job of a batch system: the name of the backend, such as ``slurm``, and its identifier there."""
 
     system: str
     number: str
+    #: The command that ends the job, from any machine of the cluster.
     stop: tuple[str, ...]
 
 
@@ -84,18 +74,8 @@ class SlotSystem(abc.ABC):
     def resolve(self, environ: Mapping[str, str], base_port: int | None) -> Task:
         """Find the task of this process in a cluster with one worker for each slot of its job.
 
-        Parameters
-        ----------
-        environ : mapping
-            The environment of the task.
-        base_port : int or None
-            The port of the first task on each host; the next task gets the next port. Default: a port from
-            20000 on that depends on the job, so that jobs on one host use different ports.
-
-        Raises
-        ------
-        LaunchError
-            A variable is missing, or variables contradict each other.
+        By default, the base port depends on the job, so that jobs on one host use different ports. Raises
+        LaunchError if a variable is missing, or variables contradict each other.
         """
         if not self._has_hosts(environ):
             raise self.not_understood(f"no {' or '.join(self.HOSTS)}")
@@ -110,15 +90,13 @@ class SlotSystem(abc.ABC):
         """Return a task's share of its host's GPUs, if all tasks of the host see the same GPUs."""
         hosts = self.slot_hosts(environ)
         rank = self.rank(environ, hosts)
-        return share_of_gpus(environ, hosts.count(hosts[rank]), hosts[:rank].count(hosts[rank]))
+        visible = visible_gpus({VISIBLE: environ.get(VISIBLE, "")})
+        return share_of_gpus(visible, hosts.count(hosts[rank]), hosts[:rank].count(hosts[rank]))
 
     def slot_hosts(self, environ: Mapping[str, str]) -> list[str]:
         """Return the host of each slot of the job; only this host if the batch system lists none.
 
-        Raises
-        ------
-        LaunchError
-            The list can't be read, or has another form.
+        Raises LaunchError if the list can't be read, or has another form.
         """
         if not self._has_hosts(environ):
             return [socket.gethostname()]
@@ -143,9 +121,9 @@ class SlotSystem(abc.ABC):
         """Return each host as often as the text beside it says. Raises LaunchError if that is no count."""
         hosts: list[str] = []
         for host, count in counts:
-            if not _COUNT.fullmatch(count) or int(count) > _MOST_SLOTS - len(hosts):
+            if (slots := whole_number(count, _MOST_SLOTS - len(hosts), least=1)) is None:
                 raise self.not_understood(f"{where} has the entry {f'{host} {count}'.rstrip()[:200]!r}")
-            hosts += [host] * int(count)
+            hosts += [host] * slots
         return hosts
 
     def _has_hosts(self, environ: Mapping[str, str]) -> bool:
@@ -157,32 +135,27 @@ def port_of_job(number: int) -> int:
     return FIRST_PORT + number % _BLOCKS * _BLOCK
 
 
-def share_of_gpus(environ: Mapping[str, str], tasks: int, local: int) -> dict[str, str]:
-    """Return a task's share of the GPUs that all tasks of its host see; nothing if there are too few.
+def share_of_gpus(gpus: Sequence[str], tasks: int, local: int) -> dict[str, str]:
+    """Return the share of task number `local`, of several on a host that all see the same GPUs.
 
-    Parameters
-    ----------
-    environ : mapping
-        The environment of the task.
-    tasks : int
-        Number of tasks on its host.
-    local : int
-        Number of this task among them, from 0.
+    It is empty for a single task, and if there are fewer GPUs than tasks.
     """
-    here = visible_gpus({VISIBLE: environ.get(VISIBLE, "")})
-    if tasks < 2 or len(here) < tasks:
+    if tasks < 2 or len(gpus) < tasks:
         return {}
-    share = len(here) // tasks
-    return {VISIBLE: ",".join(here[share * local : share * (local + 1)])}
+    share = len(gpus) // tasks
+    return {VISIBLE: ",".join(gpus[share * local : share * (local + 1)])}
+
+
+def whole_number(text: str, most: int, *, least: int = 0) -> int | None:
+    """Read a number of plain digits; return None for any other text, and for a number out of range."""
+    digits = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+    return int(text) if digits and least <= int(text) <= most else None
 
 
 def read_host_file(environ: Mapping[str, str], variable: str) -> list[list[str]]:
     """Read the words of each line of the file in which a batch system lists the hosts of a job.
 
-    Raises
-    ------
-    LaunchError
-        The file can't be read, for example because only the job's first host has it.
+    Raises LaunchError if it can't be read, for example because only the job's first host has it.
     """
     try:
         text = Path(environ[variable]).read_text()

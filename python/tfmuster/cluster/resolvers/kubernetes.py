@@ -27,6 +27,7 @@ from ...environment import (
 )
 from ...errors import LaunchError
 from ..spec import Cluster, Task
+from .batch import whole_number
 
 NAME = "Kubernetes"
 #: The kind of a set of Jobs.
@@ -35,6 +36,14 @@ INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 #: Kubeflow has the same default.
 DEFAULT_PORT = 2222
 _MOST_PODS = 100_000
+_READ = (
+    INDEX_VARIABLE,
+    KUBERNETES_NAME_VARIABLE,
+    KUBERNETES_KIND_VARIABLE,
+    KUBERNETES_ROLE_VARIABLE,
+    KUBERNETES_WORKERS_VARIABLE,
+    KUBERNETES_PS_VARIABLE,
+)
 
 
 def is_here(environ: Mapping[str, str]) -> bool:
@@ -43,20 +52,7 @@ def is_here(environ: Mapping[str, str]) -> bool:
 
 
 def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
-    """Find the task that ``JOB_COMPLETION_INDEX`` names in the cluster of its Job.
-
-    Parameters
-    ----------
-    environ : mapping
-        The pod's variables.
-    base_port : int or None
-        Port on which each pod listens. Default: 2222.
-
-    Raises
-    ------
-    LaunchError
-        A variable is missing or invalid.
-    """
+    """Find the task that ``JOB_COMPLETION_INDEX`` names. Raises LaunchError for invalid variables."""
     name = environ.get(KUBERNETES_NAME_VARIABLE, "")
     role = environ.get(KUBERNETES_ROLE_VARIABLE, "")
     sizes = {
@@ -66,19 +62,12 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
     index = _number(environ, INDEX_VARIABLE)
     kind = environ.get(KUBERNETES_KIND_VARIABLE, "")
     if not name or role not in sizes or index >= sizes[role] or kind not in ("", JOB_SET):
-        seen = (
-            INDEX_VARIABLE,
-            KUBERNETES_NAME_VARIABLE,
-            KUBERNETES_KIND_VARIABLE,
-            KUBERNETES_ROLE_VARIABLE,
-            KUBERNETES_WORKERS_VARIABLE,
-            KUBERNETES_PS_VARIABLE,
+        raise _wrong(
+            ", ".join(f"{variable}={environ[variable]!r}" for variable in _READ if variable in environ)
         )
-        raise _wrong(", ".join(f"{each}={environ[each]!r}" for each in seen if each in environ))
     port = base_port or DEFAULT_PORT
     jobs = {
-        each: [f"{job_name(name, each, kind)}-{i}.{name}:{port}" for i in range(n)]
-        for each, n in sizes.items()
+        job: [f"{job_name(name, job, kind)}-{i}.{name}:{port}" for i in range(n)] for job, n in sizes.items()
     }
     return Cluster(**jobs).task(role, index)
 
@@ -96,10 +85,9 @@ def job_name(name: str, role: str, kind: str = "") -> str:
 
 
 def _number(environ: Mapping[str, str], name: str, least: int = 0) -> int:
-    text = environ[name].strip()
-    if not (text.isascii() and text.isdigit() and len(text) <= 6 and least <= int(text) <= _MOST_PODS):
+    if (number := whole_number(environ[name].strip(), _MOST_PODS, least=least)) is None:
         raise _wrong(f"{name}={environ[name]!r}")
-    return int(text)
+    return number
 
 
 def _wrong(found: str) -> LaunchError:

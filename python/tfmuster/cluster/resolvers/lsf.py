@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from collections.abc import Mapping, Sequence
 
-from .batch import BatchJob, SlotSystem, read_host_file
+from .batch import BatchJob, SlotSystem, read_host_file, whole_number
 
 _FILE, _COUNTS, _NAMES = "LSB_DJOB_HOSTFILE", "LSB_MCPU_HOSTS", "LSB_HOSTS"
 _TASK = "LSF_PM_TASKID"
-_NUMBER = re.compile("[1-9][0-9]{0,5}", re.ASCII)
 
 
 class Lsf(SlotSystem):
@@ -52,9 +50,9 @@ class Lsf(SlotSystem):
     def rank(self, environ: Mapping[str, str], hosts: Sequence[str]) -> int:
         """See :class:`.batch.SlotSystem`."""
         text = environ.get(_TASK, "")
-        if not _NUMBER.fullmatch(text) or int(text) > len(hosts):
+        if (number := whole_number(text, len(hosts), least=1)) is None:
             raise self.not_understood(f"{_TASK} is {text!r}, and there are {len(hosts)} slots")
-        return int(text) - 1
+        return number - 1
 
 
 SYSTEM = Lsf()

@@ -2,25 +2,33 @@
 
 This module supports Open MPI with its derivatives, and every MPI that starts its processes by PMI: MPICH,
 Intel MPI, MVAPICH. The variables say which rank this is, but not where the others are. So each rank sends its
-addresses and a port to the others (:mod:`.mpi_exchange`), and all choose from these in the same way
-(:mod:`.mpi_addresses`). Rank 0 also sends the job's secret.
+addresses and a port to the others (:mod:`.mpi_exchange`), and all choose from these in the same way.
+Rank 0 also sends the job's secret.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
+import itertools
+import json
 import os
 import secrets
-from collections.abc import Mapping
+import socket
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ...environment import TOKEN_VARIABLE
 from ...errors import LaunchError
 from ...net.ports import held_ports
-from ...system.gpus import VISIBLE, visible_gpus
+from ...system.gpus import visible_gpus
 from ..spec import Cluster, Task
-from .mpi_exchange import Rank
+from .batch import share_of_gpus, whole_number
+from .mpi_exchange import Rank, exchange
 
 NAME = "MPI"
+
 #: Rank, size, rank on the machine and size there: Open MPI, then Hydra (MPICH, Intel MPI), then MVAPICH.
 _VARIABLES = (
     (
@@ -32,10 +40,11 @@ _VARIABLES = (
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     ("PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
 )
+
 #: The port that is reserved for this process and its child, and the task that was found. A process resolves
 #: its task only once, because all ranks take part in it.
 _held = contextlib.ExitStack()
-_found: list[Task] = []
+_resolved: list[Task] = []
 
 
 def is_here(environ: Mapping[str, str]) -> bool:
@@ -48,17 +57,13 @@ def is_here(environ: Mapping[str, str]) -> bool:
 
 
 def rank_of(environ: Mapping[str, str]) -> Rank:
-    """Read the rank of this process and the number of ranks.
-
-    Raises
-    ------
-    LaunchError
-        Variables are missing or contradict each other.
-    """
+    """Read the place of this process among the ranks. Raises LaunchError if the variables don't say it."""
     for names in _VARIABLES:
-        texts = [environ.get(name, "") for name in names]
-        if all(text.isascii() and text.isdigit() and len(text) < 8 for text in texts):
-            rank, size, local_rank, local_size = map(int, texts)
+        numbers = [
+            number for name in names if (number := whole_number(environ.get(name, ""), 9_999_999)) is not None
+        ]
+        if len(numbers) == len(names):
+            rank, size, local_rank, local_size = numbers
             if rank < size and local_rank < local_size <= size:
                 return Rank(rank, size, local_rank, local_size, open_mpi=names[0].startswith("OMPI"))
     seen = sorted({name for names in _VARIABLES for name in names if name in environ})
@@ -71,25 +76,12 @@ def rank_of(environ: Mapping[str, str]) -> Rank:
 
 
 def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
-    """Find the task of this rank. All ranks must call this function.
+    """Find the task of this rank; by default on free ports. All ranks must call this function.
 
-    Parameters
-    ----------
-    environ : mapping
-        The environment of the rank.
-    base_port : int or None
-        The port of the first rank on each machine; the next rank gets the next port. Default: free ports.
-
-    Raises
-    ------
-    LaunchError
-        The ranks can't exchange their addresses.
+    Raises LaunchError if the ranks can't exchange their addresses.
     """
-    if _found:
-        return _found[0]
-    from .mpi_addresses import Peer, choose_hosts, this_peer
-    from .mpi_exchange import exchange
-
+    if _resolved:
+        return _resolved[0]
     rank = rank_of(environ)
     port = _held.enter_context(held_ports(1))[0] if base_port is None else base_port + rank.local_rank
     texts = exchange(rank, f"{this_peer(port).to_text()} {secrets.token_hex(16)}", environ)
@@ -99,14 +91,86 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
         os.environ.setdefault(TOKEN_VARIABLE, texts[0].rpartition(" ")[2])
     hosts = choose_hosts(peers, one_machine=rank.local_size == rank.size)
     addresses = [f"{host}:{peer.port}" for host, peer in zip(hosts, peers, strict=True)]
-    _found.append(Cluster(worker=addresses).task("worker", rank.rank))
-    return _found[0]
+    _resolved.append(Cluster(worker=addresses).task("worker", rank.rank))
+    return _resolved[0]
 
 
 def gpus(environ: Mapping[str, str]) -> dict[str, str]:
     """Return this rank's share of its machine's GPUs, if there are enough for every rank."""
     rank = rank_of(environ)
-    here = visible_gpus(environ) if rank.local_size > 1 else []
-    each = len(here) // rank.local_size
-    first = each * rank.local_rank
-    return {VISIBLE: ",".join(here[first : first + each])} if each else {}
+    visible = visible_gpus(environ) if rank.local_size > 1 else []
+    return share_of_gpus(visible, rank.local_size, rank.local_rank)
+
+
+#: Number of addresses that a machine reports at most, because they must fit into one exchange.
+_MOST_ADDRESSES = 12
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A task's report about its machine: its host name, and the port on which the task will listen."""
+
+    name: str
+    port: int
+    #: IPv4 addresses with prefix lengths, such as ``10.0.0.1/24``, the best first.
+    addresses: tuple[str, ...]
+
+    def to_text(self) -> str:
+        """Write the report as one line without blanks."""
+        return json.dumps([self.name, self.port, *self.addresses], separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str) -> Peer:
+        """Read a report that :meth:`to_text` wrote."""
+        name, port, *addresses = json.loads(text)
+        return cls(name, port, tuple(addresses))
+
+
+def this_peer(port: int) -> Peer:
+    """Report about this machine. The address that its host name resolves to comes first."""
+    import psutil
+
+    name = socket.gethostname()
+    try:
+        named = {str(sockaddr[0]) for *_, sockaddr in socket.getaddrinfo(name, None, socket.AF_INET)}
+    except OSError:
+        named = set()
+    up = {interface for interface, state in psutil.net_if_stats().items() if state.isup}
+    reports = [
+        (report.address not in named, ipaddress.IPv4Interface(f"{report.address}/{report.netmask}"))
+        for interface, addresses in psutil.net_if_addrs().items()
+        if interface in up
+        for report in addresses
+        if report.family == socket.AF_INET and report.netmask
+    ]
+    usable = [
+        str(address)
+        for _, address in sorted(reports, key=lambda report: report[0])
+        if not (address.is_loopback or address.is_link_local or address.is_unspecified)
+    ]
+    return Peer(name, port, tuple(usable[:_MOST_ADDRESSES]))
+
+
+def choose_hosts(peers: Sequence[Peer], *, one_machine: bool = False) -> list[str]:
+    """Choose the host part of each task's address, with the same result on every machine.
+
+    Hosts are IP addresses of a network in which all machines have an address. If there is no such network,
+    they are the host names of the machines.
+    """
+    machines = {peer.name: peer for peer in peers}
+    if one_machine or len(machines) == 1:
+        return ["127.0.0.1"] * len(peers)
+    # Bridges of containers and virtual machines have the same address on every machine.
+    hosts = {name: [text.partition("/")[0] for text in peer.addresses] for name, peer in machines.items()}
+    often = Counter(itertools.chain.from_iterable(hosts.values()))
+    for text in peers[0].addresses:
+        network = ipaddress.IPv4Network(text, strict=False)
+        chosen = {
+            name: host
+            for name, addresses in hosts.items()
+            for host in reversed(addresses)  # so that the first one stays
+            if often[host] == 1 and ipaddress.IPv4Address(host) in network
+        }
+        if len(chosen) == len(machines):
+            return [chosen[peer.name] for peer in peers]
+    return [peer.name for peer in peers]

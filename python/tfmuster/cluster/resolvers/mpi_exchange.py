@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import ctypes
+import itertools
 import json
 import os
 import shutil
@@ -22,9 +23,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from ...environment import start_timeout
 from ...errors import LaunchError
@@ -35,40 +35,36 @@ LONGEST = 1024
 _LIBRARIES = ("libmpi.so.40", "libmpi.so", "libmpi.40.dylib")
 
 
+class Rank(NamedTuple):
+    """One process of an MPI job."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    open_mpi: bool
+
+
 def exchange(rank: Rank, text: str, environ: Mapping[str, str]) -> list[str]:
     """Send a text to all ranks, and return the texts of all ranks in their order.
 
-    Parameters
-    ----------
-    rank : Rank
-        This rank.
-    text : str
-        The text of this rank.
-    environ : mapping
-        The environment of this rank.
-
-    Raises
-    ------
-    LaunchError
-        The exchange failed, or not all ranks took part in time.
+    Raises LaunchError if the exchange failed, or not all ranks took part in time.
     """
     encoded = base64.urlsafe_b64encode(text.encode()).decode()
     assert len(encoded) <= LONGEST
     seconds = start_timeout()
-    by_pmi = not rank.open_mpi and environ.get("PMI_FD", "").isdigit()
     try:
-        found = (
-            _by_pmi(rank, encoded, int(environ["PMI_FD"]), seconds)
-            if by_pmi
-            else _by_child(rank, encoded, environ, seconds)
-        )
+        if not rank.open_mpi and environ.get("PMI_FD", "").isdigit():
+            texts = _by_pmi(rank, encoded, int(environ["PMI_FD"]), seconds)
+        else:
+            texts = _by_child(rank, encoded, environ, seconds)
     except (TimeoutError, subprocess.TimeoutExpired):
         raise _failed(f"not all {rank.size} ranks have taken part within {seconds:.0f} s") from None
     except OSError as error:
         raise _failed(str(error)) from error
-    if len(found) != rank.size:
-        raise _failed(f"{len(found)} of {rank.size} ranks")
-    return [base64.urlsafe_b64decode(each).decode() for each in found]
+    if len(texts) != rank.size:
+        raise _failed(f"{len(texts)} of {rank.size} ranks")
+    return [base64.urlsafe_b64decode(text).decode() for text in texts]
 
 
 class _Pmi:
@@ -130,10 +126,10 @@ def _by_child(rank: Rank, text: str, environ: Mapping[str, str], seconds: float)
     # MPI's libraries may print lines before the answer.
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise _failed(said[-1] if said else f"exit code {done.returncode}")
-    found: list[str] = json.loads(lines[-1])
-    return found
+        output = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise _failed(output[-1] if output else f"exit code {done.returncode}")
+    texts: list[str] = json.loads(lines[-1])
+    return texts
 
 
 def _failed(why: str) -> LaunchError:
@@ -150,8 +146,8 @@ def _by_mpi4py(text: bytes) -> list[bytes] | None:
         from mpi4py import MPI
     except (ImportError, RuntimeError):
         return None
-    found: list[bytes] = MPI.COMM_WORLD.allgather(text)
-    return found
+    texts: list[bytes] = MPI.COMM_WORLD.allgather(text)
+    return texts
 
 
 def _by_library(size: int, text: bytes) -> list[bytes]:
@@ -162,13 +158,13 @@ def _by_library(size: int, text: bytes) -> list[bytes]:
         for name in ("byte", "comm_world")
     )
     library.MPI_Init(None, None)
-    found = ctypes.create_string_buffer(LONGEST * size)
-    library.MPI_Allgather(text.ljust(LONGEST), LONGEST, byte, found, LONGEST, byte, world)
+    texts = ctypes.create_string_buffer(LONGEST * size)
+    library.MPI_Allgather(text.ljust(LONGEST), LONGEST, byte, texts, LONGEST, byte, world)
     library.MPI_Finalize()
-    return [found.raw[at : at + LONGEST].rstrip() for at in range(0, len(found.raw), LONGEST)]
+    return [texts.raw[at : at + LONGEST].rstrip() for at in range(0, len(texts.raw), LONGEST)]
 
 
-def _library() -> Any:
+def _library() -> ctypes.CDLL:
     for path in _library_paths():
         try:
             return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
@@ -182,37 +178,18 @@ def _library_paths() -> Iterator[str]:
     yield from _LIBRARIES
     program = shutil.which("orted") or shutil.which("prted") or shutil.which("mpirun")
     roots = [os.environ.get("OPAL_PREFIX"), str(Path(program).parent.parent) if program else None]
-    yield from (
-        f"{root}/{folder}/{name}"
-        for root in roots
-        if root
-        for folder in ("lib", "lib64")
-        for name in _LIBRARIES
-    )
+    places = itertools.product(filter(None, roots), ("lib", "lib64"), _LIBRARIES)
+    yield from (f"{root}/{folder}/{name}" for root, folder, name in places)
 
 
 def main() -> None:
-    """Print the texts of all ranks as JSON.
-
-    The argument is the number of ranks. This rank's text comes from the standard input.
-    """
+    """Print the texts of as many ranks as the argument says, as JSON; this rank's is standard input."""
     size, text = int(sys.argv[1]), sys.stdin.buffer.read()
-    found = _by_mpi4py(text)
-    if found is None or len(found) != size:
-        found = _by_library(size, text)
-    print(json.dumps([each.decode() for each in found]))
+    texts = _by_mpi4py(text)
+    if texts is None or len(texts) != size:
+        texts = _by_library(size, text)
+    print(json.dumps([text.decode() for text in texts]))
 
 
 if __name__ == "__main__":
     main()
-
-
-@dataclass(frozen=True)
-class Rank:
-    """One process of an MPI job."""
-
-    rank: int
-    size: int
-    local_rank: int
-    local_size: int
-    open_mpi: bool

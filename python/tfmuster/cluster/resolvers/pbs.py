@@ -7,14 +7,12 @@ tells more (:mod:`.mpi`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
-from .batch import SlotSystem, read_host_file
+from .batch import SlotSystem, read_host_file, whole_number
 
 #: The task that is the batch script itself.
 _FIRST_TASK = "1"
-_NUMBER = re.compile("[0-9]{1,9}", re.ASCII)
 
 
 class Pbs(SlotSystem):
@@ -37,13 +35,12 @@ class Pbs(SlotSystem):
     def rank(self, environ: Mapping[str, str], hosts: Sequence[str]) -> int:
         """See :class:`.batch.SlotSystem`."""
         line, host = environ.get("PBS_VNODENUM", ""), environ.get("PBS_NODENUM", "")
-        if _NUMBER.fullmatch(line) and int(line) < len(hosts):
-            return int(line)
+        if (number := whole_number(line, len(hosts) - 1)) is not None:
+            return number
         names = list(dict.fromkeys(hosts))
-        if not line and _NUMBER.fullmatch(host) and int(host) < len(names):
-            name = names[int(host)]
-            if hosts.count(name) == 1:
-                return hosts.index(name)
+        number = None if line else whole_number(host, len(names) - 1)
+        if number is not None and hosts.count(names[number]) == 1:
+            return hosts.index(names[number])
         raise self.not_understood(
             f"PBS_VNODENUM={line!r}, PBS_NODENUM={host!r}, {len(hosts)} lines for {', '.join(names)}"
         )

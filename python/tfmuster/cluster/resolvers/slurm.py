@@ -7,13 +7,14 @@ variables under "OUTPUT ENVIRONMENT VARIABLES".
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...errors import LaunchError
 from ...system.gpus import VISIBLE, visible_gpus
 from ..spec import Cluster, Task
-from .batch import BatchJob, port_of_job, share_of_gpus
+from .batch import BatchJob, port_of_job, share_of_gpus, whole_number
 
 #: The name in texts, that of ``--backend``, and the command that ends a job.
 NAME, BACKEND, STOP = "Slurm", "slurm", "scancel"
@@ -36,20 +37,9 @@ def batch_job(environ: Mapping[str, str]) -> BatchJob | None:
 
 
 def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
-    """Find the task that ``SLURM_PROCID`` names in the cluster of its job step.
+    """Find the task that ``SLURM_PROCID`` names in the cluster of its job step. Raises LaunchError.
 
-    Parameters
-    ----------
-    environ : mapping
-        The environment of the task.
-    base_port : int or None
-        The port of the first task on each node; the next task gets the next port. Default: a port from 20000
-        on that depends on the job step, so that jobs on one node use different ports.
-
-    Raises
-    ------
-    LaunchError
-        Variables are missing or contradict each other.
+    By default, the base port depends on the job step, so that jobs on one node use different ports.
     """
     nodes = expand_nodes(_value(environ, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"))
     counts = expand_counts(_value(environ, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"))
@@ -59,12 +49,13 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
         raise _contradiction(
             f"{len(nodes)} nodes, tasks per node {','.join(map(str, counts))}, {size} tasks, rank {rank}"
         )
-    places = list(place_ranks(counts, environ.get("SLURM_DISTRIBUTION", ""), _plane(environ)))
+    plane = whole_number(environ.get("SLURM_DIST_PLANESIZE", ""), _MOST_NODES, least=1) or 1
+    places = list(place_ranks(counts, environ.get("SLURM_DISTRIBUTION", ""), plane))
     node, local = places[rank]
-    said = environ.get("SLURMD_NODENAME", nodes[node])
-    if said != nodes[node] or _number(environ, "SLURM_LOCALID") != local:
+    name = environ.get("SLURMD_NODENAME", nodes[node])
+    if name != nodes[node] or _number(environ, "SLURM_LOCALID") != local:
         raise _contradiction(
-            f"rank {rank} is task {environ.get('SLURM_LOCALID')} of {said}, and would be task {local} of "
+            f"rank {rank} is task {environ.get('SLURM_LOCALID')} of {name}, and would be task {local} of "
             f"{nodes[node]} by SLURM_DISTRIBUTION={environ.get('SLURM_DISTRIBUTION', '')!r}"
         )
     if base_port is None:
@@ -74,42 +65,32 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
 
 def gpus(environ: Mapping[str, str]) -> dict[str, str]:
     """Return a task's share of its node's GPUs, if Slurm shows all of them to every task of the node."""
-    here = visible_gpus({VISIBLE: environ.get(VISIBLE, "")})
+    visible = visible_gpus({VISIBLE: environ.get(VISIBLE, "")})
     counts = expand_counts(_value(environ, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"))
-    if _bound(environ, len(here)):
+    if any(name in environ for name in ("SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND")):
         return {}
+    if environ.get("SLURM_GPUS_ON_NODE", str(len(visible))) != str(len(visible)):
+        return {}  # Slurm has chosen GPUs of the node for this task
     tasks = counts[int(environ.get("SLURM_NODEID", 0))]
-    return share_of_gpus(environ, tasks, _number(environ, "SLURM_LOCALID"))
+    return share_of_gpus(visible, tasks, _number(environ, "SLURM_LOCALID"))
 
 
 def expand_nodes(text: str) -> list[str]:
-    """Expand a node list such as ``vn[1-2,9-10],gpu[01-03]``, in its order, which is the order of the ranks.
+    """Expand a node list such as ``vn[1-2,9-10],gpu[01-03]`` in its order, that of the ranks.
 
-    Raises
-    ------
-    LaunchError
-        The text is not a node list.
+    Raises LaunchError if the text is not a node list.
     """
     nodes: list[str] = []
     for entry in _entries(text):
-        parts = [list(_choices(part, text)) for part in _PART.findall(entry)]
-        count = 1
-        for part in parts:
-            count *= len(part)
-        if len(nodes) + count > _MOST_NODES:
+        choices = [list(_choices(part, text)) for part in _PART.findall(entry)]
+        if len(nodes) + math.prod(map(len, choices)) > _MOST_NODES:
             raise _bad_list(text)
-        nodes += map("".join, itertools.product(*parts))
+        nodes += map("".join, itertools.product(*choices))
     return nodes
 
 
 def expand_counts(text: str) -> list[int]:
-    """Expand the number of tasks of each node, such as ``2(x3),1``.
-
-    Raises
-    ------
-    LaunchError
-        The text does not have this form.
-    """
+    """Expand the number of tasks of each node, such as ``2(x3),1``. Raises LaunchError for other texts."""
     counts: list[int] = []
     for entry in text.split(","):
         match = _COUNT.fullmatch(entry)
@@ -122,25 +103,18 @@ def expand_counts(text: str) -> list[int]:
 def place_ranks(counts: Sequence[int], distribution: str, plane: int) -> Iterator[tuple[int, int]]:
     """Yield for each rank the number of its node, and its number among the tasks of that node.
 
-    Parameters
-    ----------
-    counts : sequence of int
-        The number of tasks on each node.
-    distribution : str
-        ``SLURM_DISTRIBUTION``: ``block`` (the default) fills one node after another, ``cyclic`` gives each
-        node a task in turn, ``plane`` gives each `plane` tasks in turn. Text after a colon or a comma
-        concerns cores and is ignored.
-    plane : int
-        ``SLURM_DIST_PLANESIZE``.
+    ``SLURM_DISTRIBUTION`` is ``block`` (the default), which fills one node after another, ``cyclic``, which
+    gives each node a task in turn, or ``plane``, which gives each `plane` tasks in turn. Text after a colon
+    or a comma concerns cores and is ignored.
     """
     kind = re.split("[:,=]", distribution)[0]
     at_once = {"cyclic": 1, "plane": plane}.get(kind, max(counts, default=1))
-    given = [0] * len(counts)
-    while any(have < want for have, want in zip(given, counts, strict=True)):
+    placed = [0] * len(counts)
+    while any(have < want for have, want in zip(placed, counts, strict=True)):
         for node, want in enumerate(counts):
-            for _ in range(min(at_once, want - given[node])):
-                yield node, given[node]
-                given[node] += 1
+            for _ in range(min(at_once, want - placed[node])):
+                yield node, placed[node]
+                placed[node] += 1
 
 
 def _entries(text: str) -> Iterator[str]:
@@ -176,18 +150,6 @@ def _choices(part: str, text: str) -> Iterator[str]:
         yield from (f"{number:0{len(match[1])}}" for number in range(first, last + 1))
 
 
-def _bound(environ: Mapping[str, str], visible: int) -> bool:
-    """Tell whether Slurm itself has chosen GPUs of the node for this task."""
-    if any(name in environ for name in ("SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND")):
-        return True
-    return environ.get("SLURM_GPUS_ON_NODE", str(visible)) != str(visible)
-
-
-def _plane(environ: Mapping[str, str]) -> int:
-    text = environ.get("SLURM_DIST_PLANESIZE", "")
-    return int(text) if text.isascii() and text.isdigit() and int(text) else 1
-
-
 def _value(environ: Mapping[str, str], *names: str) -> str:
     for name in names:
         if value := environ.get(name, "").strip():
@@ -202,9 +164,9 @@ def _value(environ: Mapping[str, str], *names: str) -> str:
 
 def _number(environ: Mapping[str, str], *names: str) -> int:
     value = _value(environ, *names)
-    if not (value.isascii() and value.isdigit() and len(value) <= 18):
+    if (number := whole_number(value, 10**17)) is None:
         raise _contradiction(f"{' or '.join(names)} is {value[:80]!r}")
-    return int(value)
+    return number
 
 
 def _bad_list(text: str) -> LaunchError:

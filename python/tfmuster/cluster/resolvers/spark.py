@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ...errors import ClusterError
 from ...words import Value
@@ -14,7 +13,7 @@ from ..tf_config import tf_config_json
 _PORT = re.compile(r":[0-9]+$")
 
 
-def tf_config_from_barrier(barrier: Mapping[str, Any], base_port: int = 8000) -> str:
+def tf_config_from_barrier(barrier: Mapping[str, object], base_port: int = 8000) -> str:
     """Write the TF_CONFIG text of one task inside sparklyr's ``spark_apply(..., barrier = TRUE)``.
 
     Every partition is a worker. Its host is that of its executor, whose own port is in use. Partition 0 gets

@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...cluster.spec import Cluster
-from ...cluster.task_variables import hosts_of, task_variables
+from ...cluster.spec import Cluster, hosts_of
+from ...cluster.tf_config import task_variables
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, KERAS_COMPAT_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError
 from ...net.ports import held_ports

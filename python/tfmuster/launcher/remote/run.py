@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ...cluster.spec import Cluster, Task
-from ...cluster.task_variables import task_variables
+from ...cluster.tf_config import task_variables
 from ...environment import (
     ERROR_FILE_VARIABLE,
     FULL_WORKERS_VARIABLE,

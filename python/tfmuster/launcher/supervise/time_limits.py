@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...net.sockets import SILENT_SECONDS
+from ...net.ports import SILENT_SECONDS
 from ...system.processes import GRACE_SECONDS
 
 

@@ -12,15 +12,7 @@ from .roster import Roster
 
 
 class CallBack:
-    """The chief's calls during one rendezvous.
-
-    Parameters
-    ----------
-    connections : Connections
-        The connections of the chief's thread.
-    roster : Roster
-        The list of tasks, which names the missing ones and their addresses.
-    """
+    """The chief's calls during one rendezvous, over the connections of its thread."""
 
     def __init__(self, connections: Connections, roster: Roster) -> None:
         self._connections, self._roster = connections, roster
@@ -39,18 +31,10 @@ class CallBack:
     def handle(
         self, connection: Connection, name: str, message: Message | None, deadline: float
     ) -> Message | None:
-        """Handle an answer to a call. Return it if it says that the task can't reach the chief.
+        """Handle an answer of a called task; None if its connection has ended.
 
-        Parameters
-        ----------
-        connection : Connection
-            The connection of the call.
-        name : str
-            The task that was called.
-        message : dict or None
-            The answer; None if the connection has ended.
-        deadline : float
-            Time by which all tasks must have arrived (monotonic clock, seconds).
+        Return it if it says that the task can't reach the chief. All tasks must have arrived by the deadline
+        (monotonic clock, seconds).
         """
         if message is None:
             self._calls.pop(name, None)

@@ -24,36 +24,30 @@ Answers = list[tuple[str, Message]]
 
 @dataclass
 class Exchange:
-    """An exchange that waits for tasks, on the chief.
-
-    Attributes
-    ----------
-    number : int
-    abouts : dict of str
-        The tasks that have come, and what each of them wants to agree about.
-    deadline : float
-        When the exchange ends without the absent tasks (monotonic clock).
-    """
+    """An exchange that waits for tasks, on the chief."""
 
     number: int
+    #: The tasks that have come, and what each of them wants to agree about.
     abouts: dict[str, str] = field(default_factory=dict)
+    #: When the exchange ends without the absent tasks (monotonic clock, seconds).
     deadline: float = float("inf")
     entries: dict[str, dict[bytes, list[str]]] = field(default_factory=dict)
 
-    def add(self, task: str, about: str, document: Mapping[str, Any]) -> None:
+    def add(self, task: str, about: str, document: Mapping[str, object]) -> None:
         """Add the document of a task."""
         for name, value in {"call": about, **document}.items():
-            self.entries.setdefault(bounded_text(name), {}).setdefault(_canonical(value), []).append(task)
+            canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+            self.entries.setdefault(bounded_text(name), {}).setdefault(canonical, []).append(task)
         self.abouts[task] = bounded_text(about, 40)
 
     def differences(self, order: Sequence[str]) -> list[Any]:
         """Return the entries that differ: each name with its values and their tasks, sorted as in `order`."""
         place = {task: number for number, task in enumerate(order)}
         differing = []
-        for name, given in self.entries.items():
-            named = {task for tasks in given.values() for task in tasks}
-            without = [task for task in self.abouts if task not in named]
-            values = {**given, b"null": given.get(b"null", []) + without} if without else given
+        for name, values in self.entries.items():
+            named = {task for tasks in values.values() for task in tasks}
+            if without := [task for task in self.abouts if task not in named]:
+                values = {**values, b"null": values.get(b"null", []) + without}  # noqa: PLW2901
             if len(values) > 1:
                 sets = [(value, sorted(tasks, key=place.__getitem__)) for value, tasks in values.items()]
                 shown = sorted(sets, key=lambda item: place[item[1][0]])[:MAX_VALUES]
@@ -64,13 +58,7 @@ class Exchange:
 
 
 class Exchanges:
-    """The chief's side: collects the documents, and answers when all have come. No sockets and no clock.
-
-    Parameters
-    ----------
-    tasks : sequence of str
-        The tasks that take part.
-    """
+    """The chief's side: collects documents, and answers when all have come. No sockets and no clock."""
 
     def __init__(self, tasks: Sequence[str]) -> None:
         self._tasks = tuple(tasks)
@@ -116,10 +104,6 @@ class Exchanges:
         return [(task, message) for task in exchange.abouts]
 
 
-def _canonical(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-
-
-def _shown(value: bytes) -> Any:
-    read = orjson.loads(value)
-    return read if isinstance(read, (int, float)) or read is None else bounded_text(read, MAX_VALUE)
+def _shown(canonical: bytes) -> float | str | None:
+    value = orjson.loads(canonical)
+    return value if isinstance(value, (int, float)) or value is None else bounded_text(value, MAX_VALUE)

@@ -6,19 +6,24 @@ stores or shows it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ipaddress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from ...cluster.spec import Cluster, Task
 from ...errors import RendezvousError
+from ...net.addresses import split_address
 from ...net.channel import Message
+from ...net.connections import Connection
 from ...system.terminal_text import bounded_text
 from ..error import MAX_LISTED, MAX_SHOWN, Entry, listed, rendezvous_error
 from ..seeding import agreed_seed, read_seed
 
-#: With up to this many tasks, every pair is checked; with more, a ring, and the chief with all tasks.
-ALL_PAIRS: Final = 64
+#: More addresses do not fit into a message. The tasks look up the others by name.
+_MOST_PEERS: Final = 1000
+#: What the chief's task says when TensorFlow listens there, and the chief tells all.
+LISTENING: Final[Message] = {"type": "listening"}
 
 
 def _entry(value: object) -> Entry | None:
@@ -28,6 +33,10 @@ def _entry(value: object) -> Entry | None:
     return {
         bounded_text(k, 40): v if isinstance(v, int) else bounded_text(v) for k, v in list(value.items())[:4]
     }
+
+
+def _bounded(texts: Mapping[object, object], most: int) -> dict[str, str]:
+    return {bounded_text(k, 40): bounded_text(v, 40) for k, v in list(texts.items())[:most]}
 
 
 @dataclass(frozen=True)
@@ -59,25 +68,19 @@ class Participant:
             host=bounded_text(hello.get("host"), 64),
             pid=pid,
             digest=bounded_text(hello.get("digest")),
-            versions={bounded_text(k, 40): bounded_text(v, 40) for k, v in list(versions.items())[:16]},
+            versions=_bounded(versions, 16),
             port=_entry(hello.get("port")),
             limits=_entry(hello.get("limits")),
             origin=bounded_text(hello.get("from") or "", 64),
             links=hello.get("links") is True,
             seed=read_seed(hello.get("seed")),
-            generators={
-                bounded_text(k, 40): bounded_text(v, 40)
-                for k, v in list(dict(hello.get("generators") or {}).items())[:8]
-            },
+            generators=_bounded(dict(hello.get("generators") or {}), 8),
         )
 
     @property
     def process(self) -> Entry:
         """The process as the fields of an error."""
         return {"task": self.name, "host": self.host, "pid": self.pid}
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.host}, pid {self.pid})"
 
 
 @dataclass
@@ -122,7 +125,7 @@ class Roster:
         trainers = [p.generators for p in self.here.values() if p.name.startswith(("chief ", "worker "))]
         return agreed_seed(chief[0], trainers)
 
-    def leave(self, id: str) -> None:
+    def remove(self, id: str) -> None:
         """Remove a process whose connection has ended."""
         participant = self.here.pop(id, None)
         self.differences.pop(id, None)
@@ -209,9 +212,9 @@ class Roster:
                 if a.digest != self.digest
             ],
             versions=[
-                {**a.process, "package": package, "version": found, "expected": expected}
+                {**a.process, "package": package, "version": version, "expected": expected}
                 for a in self.here.values()
-                for package, found, expected in self._other_versions(a)
+                for package, version, expected in self._other_versions(a)
             ],
             limits=[{**a.process, **a.limits} for a in self.here.values() if a.limits],
             # A port held by a duplicate of the same task is not a second fault.
@@ -231,9 +234,9 @@ class Roster:
         )
 
     def _other_versions(self, participant: Participant) -> list[tuple[str, str, str]]:
-        packages = [*self.versions, *(p for p in participant.versions if p not in self.versions)]
-        pairs = [(p, participant.versions.get(p, "none"), self.versions.get(p, "none")) for p in packages]
-        return [(p, found, expected) for p, found, expected in pairs if found != expected]
+        theirs, ours = participant.versions, self.versions
+        triples = [(name, theirs.get(name, "none"), ours.get(name, "none")) for name in {**ours, **theirs}]
+        return [triple for triple in triples if triple[1] != triple[2]]
 
     def _differs(self, participant: Participant) -> bool:
         return bool(
@@ -244,49 +247,13 @@ class Roster:
         )
 
 
-def listening_tasks(task: Task) -> list[Task]:
-    """Return the tasks for which TensorFlow starts a server, which excludes evaluators."""
-    return [t for t in task.cluster.tasks() if t.type != "evaluator"]
-
-
-def check_targets(chief: Task) -> dict[str, list[str]]:
-    """Choose which tasks each task tries to reach: name -> names.
-
-    A task that has reported can reach the chief. With more than `ALL_PAIRS` tasks, all pairs would be too
-    many. Then each task tries the next one, so that every machine connects once and every port is tried once,
-    and the chief tries all.
-    """
-    names = [task.name for task in listening_tasks(chief)]
-    others = [name for name in names if name != chief.name]
-    if len(names) <= ALL_PAIRS:
-        targets = {name: [o for o in others if o != name] for name in names}
-    else:
-        targets = {
-            name: [following] for name, following in zip(others, [*others[1:], others[0]], strict=True)
-        }
-        targets[chief.name] = others
-    return {task.name: targets.get(task.name, []) for task in chief.cluster.tasks()}
-
-
-def number_of_targets(task: Task) -> int:
-    """Return how many tasks a task tries to reach by `check_targets`, without naming those of all tasks."""
-    jobs = task.cluster.jobs
-    listening = sum(len(addresses) for job, addresses in jobs.items() if job != "evaluator")
-    if task.type == "evaluator":
-        return 0
-    others = listening - 1
-    if task.is_chief:
-        return others
-    return others - 1 if listening <= ALL_PAIRS else 1
-
-
-def cluster_differences(chief: Cluster, theirs: Mapping[str, Any]) -> list[str]:
+def cluster_differences(chief: Cluster, theirs: Mapping[str, object]) -> list[str]:
     """List at most five differences between the cluster of another task and the chief's."""
     points: list[str] = []
     for job in dict.fromkeys([*chief.jobs, *theirs]):
         ours = chief.jobs.get(job, ())
-        other = theirs.get(job)
-        other = [bounded_text(a, 100) for a in other] if isinstance(other, list) else []
+        addresses = theirs.get(job)
+        other = [bounded_text(a, 100) for a in addresses] if isinstance(addresses, list) else []
         name = bounded_text(job, 40)
         if len(ours) != len(other):
             points.append(f"{len(other)} {name} addresses instead of {len(ours)}")
@@ -296,3 +263,34 @@ def cluster_differences(chief: Cluster, theirs: Mapping[str, Any]) -> list[str]:
             if a != b
         ]
     return points[:5]
+
+
+Clients = Sequence[tuple[Participant, Connection]]
+
+
+def origins(clients: Clients) -> Message:
+    """Return ``peers``, the addresses from which the tasks came, and ``direct``.
+
+    It is False if a task knows itself by another address: a gateway lies between, and translates ports too.
+    """
+    direct = all(participant.origin == connection.host for participant, connection in clients)
+    seen = {connection.host for _, connection in clients} - {""}
+    return {"peers": sorted(seen)[:_MOST_PEERS], "direct": direct}
+
+
+def pass_on(knock: Message, clients: Clients, addresses: Mapping[str, str], chief: str) -> None:
+    """Tell the tasks with this port that a connection to it comes; the chief, if no task has this port."""
+    message = {"type": "knock", "from": read_end(knock["from"])}
+    port = read_end(knock["to"])[1]
+    names = {name for name, address in addresses.items() if split_address(address)[1] == port} or {chief}
+    for participant, connection in clients:
+        if participant.name in names:
+            connection.send(message)
+
+
+def read_end(value: tuple[object, object]) -> tuple[str, int]:
+    """Return an IP address and a port of a message. Raises ValueError if it is malformed."""
+    host, port = value
+    if not isinstance(port, int) or not 0 < port < 65536:
+        raise ValueError("not a port")
+    return str(ipaddress.ip_address(str(host))), port

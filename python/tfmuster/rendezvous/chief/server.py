@@ -10,9 +10,10 @@ import socket
 import threading
 import time
 import uuid
+from dataclasses import dataclass
 from typing import Final
 
-from ...cluster.spec import Task
+from ...cluster.spec import Task, training_tasks
 from ...errors import RendezvousError
 from ...net.channel import Message
 from ...net.connections import PENDING_SECONDS, Connection, Connections
@@ -20,11 +21,10 @@ from ...net.ports import room_for_strangers
 from ...system.terminal_text import bounded_text
 from ..error import MAX_LISTED, gave_up
 from ..failures import disappeared, earliest, this_process
-from ..links import Links, links_wanted
+from ..links import Links, check_targets, links_wanted
 from .call_back import CallBack
 from .exchanges import Answers
-from .origins import LISTENING, origins, pass_on
-from .roster import Participant, Roster, check_targets, cluster_differences
+from .roster import LISTENING, Participant, Roster, cluster_differences, origins, pass_on
 from .watch import KINDS, Watch
 
 #: How long the other tasks may take to arrive after a fault that waiting can't fix, in seconds.
@@ -39,41 +39,31 @@ _TOKEN_REASONS = {
 }
 
 
-class RendezvousServer(threading.Thread):
-    """Gathers the tasks of a cluster on the chief's own port.
+@dataclass(frozen=True)
+class Terms:
+    """What a task brings to the rendezvous: the secret of the job, and versions that every task must have.
 
-    Parameters
-    ----------
-    task : Task
-        The chief.
-    listener : socket.socket
-        Listens on the chief's port; closed before the tasks continue.
-    token : str or None
-        The job's secret.
-    versions : dict of str
-        Package versions that every task must have.
-    deadline, limit : float
-        Time by which all tasks must have arrived (monotonic clock), and the time limit, both in seconds.
-    links : Links
-        Gets the connections of the other training tasks to the chief.
+    All tasks must have arrived by the `deadline` (monotonic clock), after the time `limit`; both in seconds.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        listener: socket.socket,
-        *,
-        token: str | None,
-        versions: dict[str, str],
-        deadline: float,
-        limit: float,
-        links: Links,
-    ) -> None:
+    token: str | None
+    versions: dict[str, str]
+    deadline: float
+    limit: float
+
+
+class RendezvousServer(threading.Thread):
+    """Gathers the tasks of a cluster on the chief's own port. The listener is closed before they continue.
+
+    `links` gets the connections of the other training tasks to the chief.
+    """
+
+    def __init__(self, task: Task, listener: socket.socket, terms: Terms, links: Links) -> None:
         super().__init__(name="tfmuster-chief", daemon=True)
         self.task = task
         self.id = uuid.uuid4().hex
-        self.connections = Connections(token=token, pending_limit=room_for_strangers(len(task.cluster)))
-        self._roster = Roster(task, versions)
+        self.connections = Connections(token=terms.token, pending_limit=room_for_strangers(len(task.cluster)))
+        self._roster = Roster(task, terms.versions)
         greeting = {"type": "challenge", "task": task.name, "id": self.id, "job": self._roster.digest}
         self.connections.listen(listener, greeting)
         self._links, self._link = links, False
@@ -83,18 +73,21 @@ class RendezvousServer(threading.Thread):
         self._answers: set[str] = set()
         self._round = 0
         now = time.monotonic()
-        self._deadline, self._limit = deadline, limit
+        self._deadline, self._limit = terms.deadline, terms.limit
         self._settle: float | None = None
         self._stage_ends = 0.0
         self._next_call = now + 1.0
-        self._next_notice = now + 1.0
-        self._notice = ""
+        self._next_progress = now + 1.0
+        self._progress_text = ""
         self._failure: Message | None = None
         #: Cleared while a task has not confirmed a failure that was sent to it. This process must not end
         #: before: data that was sent but not read can be lost with the connection.
         self.told = threading.Event()
         self.told.set()
         self._watch = Watch(task)
+        # Without a chief, all tasks that train are workers.
+        awaited = training_tasks(task.cluster) if task.type == "worker" else [task]
+        self._awaited = {other.name for other in awaited}
         self._done: set[str] = set()
         self._failed: set[str] = set()
 
@@ -141,7 +134,7 @@ class RendezvousServer(threading.Thread):
             return min(1.0, self._deadline - now) if self._settle is None else 0.1
         if self._stage in ("check", "close") and now > self._stage_ends:
             for id in self._clients.keys() - self._answers:
-                self._roster.leave(id)
+                self._roster.remove(id)
             self._verdict(self._roster.error(None))
         if self._stage == "control":
             self._look_for_stalls(now)
@@ -169,19 +162,19 @@ class RendezvousServer(threading.Thread):
         elif now > self._deadline:
             self._verdict(roster.error(self._limit))
         else:
-            self._notify(now)
+            self._send_progress(now)
             if now > self._next_call:
                 self._next_call = now + _CALL_EVERY
                 self._call_back.call_missing()
 
-    def _notify(self, now: float) -> None:
+    def _send_progress(self, now: float) -> None:
         # Send changes at most once a second, and repeat an unchanged text every ten seconds.
-        if now < self._next_notice:
+        if now < self._next_progress:
             return
         text = self._roster.waiting_text()
-        if text == self._notice and now < self._next_notice + 9:
+        if text == self._progress_text and now < self._next_progress + 9:
             return
-        self._next_notice, self._notice = now + 1, text
+        self._next_progress, self._progress_text = now + 1, text
         for connection in self._clients.values():
             connection.send({"type": "waiting", **self._roster.progress(), "text": text})
 
@@ -235,10 +228,10 @@ class RendezvousServer(threading.Thread):
         if self._stage == "control" and len(self._answers) >= len(self._clients):
             self.told.set()
         if self._stage in ("gather", "check"):
-            self._roster.leave(participant.id)
+            self._roster.remove(participant.id)
             self._stage = "gather"
         elif self._stage == "close":
-            self._roster.leave(participant.id)
+            self._roster.remove(participant.id)
             self._verdict(self._roster.error(None))
         elif self._stage == "control" and participant.name not in self._done | self._failed:
             self._fail(participant, disappeared(connection.why))
@@ -300,11 +293,9 @@ class RendezvousServer(threading.Thread):
 
         After "go" this process enters TensorFlow, which may hold the interpreter lock until all have come.
         """
-
-        def here(connection: Connection) -> bool:
-            return isinstance(connection.owner, Participant) and connection.owner.name == self.task.name
-
-        for connection in sorted(self._clients.values(), key=here):
+        for _, connection in sorted(
+            self._participants(), key=lambda client: client[0].name == self.task.name
+        ):
             connection.send(message)
 
     def _verdict(self, error: RendezvousError) -> None:
@@ -342,9 +333,6 @@ class RendezvousServer(threading.Thread):
         """End the job when its chief has finished, or, if worker 0 is the chief, when all workers have."""
         if self._stage != "control":
             return
-        trainers = {self.task.name}
-        if self.task.type == "worker":
-            trainers = {task.name for task in self.task.cluster.tasks() if task.type == "worker"}
-        if trainers <= self._done:
+        if self._awaited <= self._done:
             self._next_stage("over", LINGER_SECONDS)
             self._send_all({"type": "over"})

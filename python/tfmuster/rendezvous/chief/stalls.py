@@ -20,31 +20,19 @@ _MOST_NAMED: Final = 8
 
 @dataclass
 class TaskReport:
-    """What the chief knows of a task.
-
-    Attributes
-    ----------
-    task, host, pid
-        The process.
-    doing : dict
-        Its latest report (:meth:`tfmuster.system.activity.Activity.report`); empty before the first.
-    heard : float
-        When the report came (monotonic clock, seconds).
-    asked : float or None
-        Since when the task waits in an exchange; None if it does not.
-    about : str
-        What the exchange is about.
-    done : bool
-        Whether the task has finished its program.
-    """
+    """What the chief knows of a task. Times are seconds of the monotonic clock."""
 
     task: str
     host: str = ""
     pid: int = 0
+    #: Its latest report (:meth:`tfmuster.system.activity.Activity.report`); empty before the first.
     doing: dict[str, Any] = field(default_factory=dict)
+    #: When the report came.
     heard: float = 0.0
+    #: Since when the task waits in an exchange, if it does, and what the exchange is about.
     asked: float | None = None
     about: str = ""
+    #: Whether the task has finished its program.
     done: bool = False
 
     @property
@@ -79,18 +67,9 @@ class TaskReport:
 
 @dataclass(frozen=True)
 class Stall:
-    """A job that stalls.
+    """A job that stalls: the message names the tasks that the others wait for, and what every task does."""
 
-    Attributes
-    ----------
-    awaited : tuple of TaskReport
-        The tasks that the others wait for; all tasks if each waits for another.
-    seconds : float
-        For how long.
-    message : str
-        Names them, and says what every task does.
-    """
-
+    #: All tasks, if each waits for another.
     awaited: tuple[TaskReport, ...]
     seconds: float
     message: str

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...cluster.spec import Task
+from ...cluster.spec import Task, training_tasks
 from ...environment import stall_timeout
 from ...net.channel import Message
 from ...system.terminal_text import bounded_text
-from ..failures import STALLED, earliest
-from ..preemption.chief import SavingPoint
-from ..silence import Silence
+from ..failures import STALLED, Silence, earliest
+from ..preemption import SavingPoint
 from .exchanges import Answers, Exchanges
 from .roster import Participant
 from .stalls import TaskReport, cannot_come, find_stall
@@ -23,16 +22,10 @@ _NUMBERS: Final = ("executions", "unchanged", "still", "epoch", "epochs", "step"
 
 
 class Watch:
-    """What the chief knows of the tasks that train.
+    """What the chief knows of the tasks that train."""
 
-    Parameters
-    ----------
-    task : Task
-        The chief.
-    """
-
-    def __init__(self, task: Task) -> None:
-        trainers = [each.name for each in task.cluster.tasks() if each.type in ("chief", "worker")]
+    def __init__(self, chief: Task) -> None:
+        trainers = [task.name for task in training_tasks(chief.cluster)]
         self.reports = {name: TaskReport(name) for name in trainers}
         self._exchanges = Exchanges(trainers)
         self._saving_point = SavingPoint(trainers)
@@ -109,7 +102,7 @@ class Watch:
         return self.reports[task].text()
 
 
-def _checked(doing: Any) -> dict[str, Any]:
+def _checked(doing: object) -> dict[str, Any]:
     """Return a report with bounded texts. Raises ValueError if it is malformed."""
     if not isinstance(doing, dict):
         raise ValueError("not a report")

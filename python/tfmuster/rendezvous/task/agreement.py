@@ -1,4 +1,4 @@
-"""Let all tasks that train exchange a small document, and learn whether and where the documents differ.
+"""Let all tasks that train compare a small document, in the name of Keras, too.
 
 The documents travel over the control channel, and not in a collective operation, which would hang if a task
 did not take part. Each task numbers its exchanges from 1; the chief compares the documents of one number and
@@ -9,28 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
+from ...cluster.spec import TRAINING, training_tasks
+from ...system.say import say
+from ...tracking.record.lines import say_note
 from .control_channel import ControlChannel
 
 #: Largest document, in bytes of JSON.
 MAX_DOCUMENT: Final = 48 * 1024
-
-
 #: How long after its collective operation was aborted a task waits for the failure of another, in seconds.
 _CAUSE_SECONDS: Final = 3.0
 
 
 def raise_cause() -> None:
-    """Raise the failure of another task that aborted an operation of this one, as soon as it is known.
-
-    Raises
-    ------
-    WorkerError
-        The first failure of the job.
-    """
+    """Raise the failure of another task that aborted an operation of this one, as soon as it is known."""
     control = ControlChannel.current()
     if control is not None:
         control.wait_done(_CAUSE_SECONDS)
@@ -38,18 +33,11 @@ def raise_cause() -> None:
 
 @dataclass(frozen=True)
 class Difference:
-    """One entry of the documents that is not equal on all tasks.
-
-    Attributes
-    ----------
-    name : str
-        Name of the entry.
-    values : tuple of (value, tasks)
-        Each value, as in the document, with the first tasks that have it. None for an absent entry.
-    """
+    """One entry of the documents that is not equal on all tasks."""
 
     name: str
-    values: tuple[tuple[Any, tuple[str, ...]], ...]
+    #: Each value, as in the document, with the first tasks that have it. None for an absent entry.
+    values: tuple[tuple[object, tuple[str, ...]], ...]
 
     def __str__(self) -> str:
         return ", ".join(f"{' and '.join(tasks)}: {value}" for value, tasks in self.values)
@@ -57,30 +45,18 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of an exchange. It is the same on all tasks, and false if there is anything to report.
+    """The result of an exchange. It is the same on all tasks, and false if there is anything to report."""
 
-    Attributes
-    ----------
-    differences : tuple of Difference
-        The first entries that differ, in the order of the documents.
-    absent : dict of str
-        Tasks that did not come in time or can't come, and what each does instead.
-    """
-
+    #: The first entries that differ, in the order of the documents.
     differences: tuple[Difference, ...] = ()
+    #: Tasks that did not come in time or can't come, and what each does instead.
     absent: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return not self.differences and not self.absent
 
 
-def agree(
-    about: str,
-    document: Mapping[str, Any],
-    *,
-    timeout: float | None = None,
-    control: ControlChannel | None = None,
-) -> Comparison:
+def agree(about: str, document: Mapping[str, object], *, timeout: float | None = None) -> Comparison:
     """Send this task's document to the others, and wait for the comparison of all.
 
     Every task of the job that trains must call this function equally often. On one machine the answer takes
@@ -95,8 +71,6 @@ def agree(
     timeout : float, optional
         How long the slowest task may take to come, in seconds. By default, no limit except the job's limit
         for stalls.
-    control : ControlChannel, optional
-        Default: the one of this process.
 
     Returns
     -------
@@ -110,27 +84,54 @@ def agree(
     WorkerError
         The job failed meanwhile.
     """
-    control = control or ControlChannel.current()
-    if control is None or not control.active or len(trainers := training_tasks(control)) < 2:
+    control = ControlChannel.current()
+    if control is None or not control.active or control.task.type not in TRAINING:
         return Comparison()
-    if control.task.name not in trainers:
+    if len(training_tasks(control.task.cluster)) < 2:
         return Comparison()
     size = len(orjson.dumps(document))
     if size > MAX_DOCUMENT:
         raise ValueError(f"a document of {size} bytes; at most {MAX_DOCUMENT} are allowed")
-    said = control.ask(
+    reply = control.ask(
         {"type": "agree", "about": about, "document": document, "limit": timeout},
         None if timeout is None else timeout + 10.0,
     )
-    if said is None:
+    if reply is None:
         return Comparison()
     differences = [
         Difference(name, tuple((value, tuple(tasks)) for value, tasks in values))
-        for name, values in said.get("differ", ())
+        for name, values in reply.get("differ", ())
     ]
-    return Comparison(tuple(differences), dict(said.get("absent", {})))
+    return Comparison(tuple(differences), dict(reply.get("absent", {})))
 
 
-def training_tasks(control: ControlChannel) -> list[str]:
-    """Return the names of the tasks that train, and so take part in exchanges."""
-    return [task.name for task in control.task.cluster.tasks() if task.type in ("chief", "worker")]
+def prepare_keras() -> bool:
+    """Patch the imported Keras for several workers. Calling it again is harmless.
+
+    Whatever a program uses first comes here: `strategy`, `checkpoint_callback`, R's methods, or, in a worker,
+    the import of Keras. Return whether Keras is patched; see :func:`tfmuster.keras_compat.install`.
+
+    Raises
+    ------
+    DependencyError
+        A release does not have what tfmuster replaces (reason ``seams``).
+    """
+    from ...keras_compat import install, install_on_jax
+    from ...keras_compat.process import PROCESS, keras_backend, listen
+
+    PROCESS.raise_cause = raise_cause
+    if keras_backend() == "jax":
+        install_on_jax()
+    elif install():
+        listen(say_note)
+        listen(_print_slow_input)
+    else:
+        return False
+    PROCESS.compare = agree
+    return True
+
+
+def _print_slow_input(about: str, text: str, *, selected: bool = True, **_: object) -> None:
+    """Print a note that each worker reads all data. Only the chief has notes."""
+    if about == "input" and not selected:
+        say(f"tfmuster: input does not get faster with more workers: {text}")

@@ -6,17 +6,16 @@ import socket
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Final
 
 from ...cluster.spec import Task
 from ...environment import TOKEN_VARIABLE
 from ...errors import RendezvousError
 from ...net.channel import MAX_PAYLOAD, Message
 from ...net.connections import PENDING_SECONDS, Connection, Connections
-from ...net.ports import Resolver, room_for_strangers
-from ...net.sockets import SILENT_SECONDS
+from ...net.ports import SILENT_SECONDS, Resolver, room_for_strangers
 from ...tracking.live.states import waiting_state
-from ..chief.server import RendezvousServer
+from ..chief.server import RendezvousServer, Terms
 from ..error import rendezvous_error, too_late
 from ..failures import this_process
 from ..links import Links
@@ -27,7 +26,7 @@ _RETRY_SECONDS: Final = 0.05
 _CALL_SECONDS: Final = 3.0
 #: How long a task that can't reach the chief, but is reached by it, waits for its verdict, in seconds.
 _VERDICT_SECONDS: Final = 1.5
-_NOTICE_SECONDS: Final = 10.0
+_PROGRESS_SECONDS: Final = 10.0
 _OTHER = "another program than tfmuster answers there, or the job is already running"
 #: Meaning of `Connection.why` for a connection to the chief.
 _WHY = {
@@ -45,37 +44,18 @@ _WHY = {
 class RendezvousClient:
     """One task during the rendezvous.
 
-    Parameters
-    ----------
-    task : Task
-    deadline, limit : float
-        Time by which all tasks must have arrived (monotonic clock), and the time limit, both in seconds.
-    token : str or None
-    versions : dict of str
-    listener : socket.socket or None
-        Listens on the task's port, so that the others can check whether they reach it. None for evaluators,
-        for the chief, whose thread has the listener, and if the port is taken.
-    port_trouble : dict or None
-        Why this task can't listen on its port.
-    chief : Chief or None
-        The chief's thread, in the chief's process.
-    links : Links
-        Gets the connections to the other training tasks.
-    link : bool
-        Whether this task can use them.
-    on_progress : callable
+    The listener of its port lets the others check whether they reach it. It is None for evaluators, for the
+    chief, whose thread `chief` has the listener, and if the port is taken: `port_trouble` says why. `links`
+    gets the connections to the other training tasks, if `link` says that this task can use them.
     """
 
     def __init__(
         self,
         task: Task,
+        terms: Terms,
         *,
-        deadline: float,
-        limit: float,
-        token: str | None,
-        versions: dict[str, str],
         listener: socket.socket | None,
-        port_trouble: dict[str, Any] | None,
+        port_trouble: Message | None,
         chief: RendezvousServer | None,
         links: Links,
         link: bool,
@@ -83,12 +63,12 @@ class RendezvousClient:
     ) -> None:
         self.task = task
         self.chief = chief
-        self.connections = Connections(token=token, pending_limit=room_for_strangers(len(task.cluster)))
+        self.connections = Connections(token=terms.token, pending_limit=room_for_strangers(len(task.cluster)))
         self._to = task.cluster.chief_task()
         self._digest = task.cluster.digest
-        self._versions = versions
+        self._versions = terms.versions
         self._id = uuid.uuid4().hex
-        self._deadline, self._limit = deadline, limit
+        self._deadline, self._limit = terms.deadline, terms.limit
         self._port_trouble = port_trouble
         self._limits = too_few_files(task)
         self._on_progress = on_progress
@@ -97,17 +77,10 @@ class RendezvousClient:
         self._why = "no answer yet"
         self._why_until = 0.0
         self._welcome = False
-        #: What the chief said about the seed of the job; see :mod:`.seeding`.
-        self.seed: Message = {}
-        #: Where the tasks came from, as the chief saw it, and whether all of them know themselves by it.
-        self.peers: list[str] = []
-        self.direct = False
         self._called: Connection | None = None
         self._patience = 0.0
         self._self_call: Connection | None = None
         self._self_checked = chief is None
-        #: Whether all training tasks are connected to each other.
-        self.linked = False
         self._links, self._link = links, link
         self._probes = Probes(
             task,
@@ -118,13 +91,13 @@ class RendezvousClient:
             report=self._report_probes,
         )
         self._next_try = 0.0
-        self._next_notice = time.monotonic() + 1.0
+        self._next_progress = time.monotonic() + 1.0
         if listener is not None:
             greeting = {"type": "challenge", "task": task.name, "id": self._id, "job": self._digest}
             self.connections.listen(listener, greeting)
 
-    def run(self) -> dict[str, Any]:
-        """Block until the chief sends "go". Return its host and pid. Raises RendezvousError."""
+    def run(self) -> Message:
+        """Block until the chief sends "go". Return what it says. Raises RendezvousError."""
         while True:
             now = time.monotonic()
             self._check_time(now)
@@ -134,21 +107,17 @@ class RendezvousClient:
                 1.0 if self._welcome and not self._probes.unstarted else _RETRY_SECONDS
             ):
                 try:
-                    chief_process = self._handle(connection, message)
+                    go = self._handle(connection, message)
                 except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
                     self.connections.end(connection, "not-tfmuster")
                     continue
-                if chief_process is not None:
-                    return chief_process
+                if go is not None:
+                    return go
 
     def connection_to_chief(self) -> Connection:
         """Return the connection to the chief, which becomes the control channel."""
         assert self._connection is not None
         return self._connection
-
-    def close(self) -> None:
-        """Close all connections."""
-        self.connections.close()
 
     def _check_time(self, now: float) -> None:
         if self._welcome:
@@ -158,8 +127,8 @@ class RendezvousClient:
             return
         if now > self._deadline + self._patience:
             raise too_late(self.task, self._limit, self._why)
-        if now > self._next_notice:
-            self._next_notice = now + _NOTICE_SECONDS
+        if now > self._next_progress:
+            self._next_progress = now + _PROGRESS_SECONDS
             chief = {"waiting": [self._to.name], "address": self._to.address, "reason": self._why}
             self._on_progress({"text": waiting_state(chief).text, **chief})
 
@@ -194,17 +163,15 @@ class RendezvousClient:
             self._why = why
         self._tell_trouble()
         if self.task.is_chief and self.chief is None and self._port_trouble:
-            self._fail(ports=[{"task": self.task.name, **this_process(), **self._port_trouble}])
+            port = {"task": self.task.name, **this_process(), **self._port_trouble}
+            raise rendezvous_error(self.task.cluster, None, ports=[port])
 
     def _tell_trouble(self) -> None:
         if self._called is not None:
             left = self._deadline - time.monotonic()
             self._called.send({"type": "trouble", "reason": self._why, "left": left, "limit": self._limit})
 
-    def _fail(self, **fields: list[dict[str, Any]]) -> NoReturn:
-        raise rendezvous_error(self.task.cluster, None, **fields)
-
-    def _handle(self, connection: Connection, message: Message | None) -> dict[str, Any] | None:
+    def _handle(self, connection: Connection, message: Message | None) -> Message | None:
         if connection is self._connection:
             return self._handle_chief(connection, message)
         if connection is self._self_call:
@@ -214,8 +181,7 @@ class RendezvousClient:
         elif message is not None and message["type"] == "link":
             self._links.accept(self.connections, connection, message)
         elif message is not None and message["type"] == "called":
-            # The chief reaches this task, which can't reach the chief: the verdict arrives on this
-            # connection.
+            # The chief reaches this task, which can't reach the chief: the verdict arrives here.
             self.connections.keep(connection)
             self._patience = _VERDICT_SECONDS
             self._called = connection
@@ -224,7 +190,7 @@ class RendezvousClient:
             raise _verdict(message)
         return None
 
-    def _handle_chief(self, connection: Connection, message: Message | None) -> dict[str, Any] | None:
+    def _handle_chief(self, connection: Connection, message: Message | None) -> Message | None:
         if message is None:
             self._connection = None
             self._probes.stop()
@@ -255,7 +221,9 @@ class RendezvousClient:
             self._welcome = True
             self.connections.keep(connection)
         elif kind == "describe":
-            self._describe(connection)
+            cluster = self.task.cluster.to_dict()
+            fits = sum(len(a) + 3 for addresses in cluster.values() for a in addresses) < MAX_PAYLOAD - 1024
+            connection.send({"type": "cluster", "cluster": cluster if fits else {}, "complete": fits})
         elif kind == "waiting":
             self._on_progress({key: value for key, value in message.items() if key != "type"})
         elif kind == "check":
@@ -264,19 +232,16 @@ class RendezvousClient:
             self.connections.stop_listening()
             connection.send({"type": "closed"})
         elif kind == "go":
-            self.seed = dict(message.get("seed") or {})
-            self.peers = [str(peer) for peer in message.get("peers") or ()]
-            self.direct = bool(message.get("direct"))
-            self.linked = bool(message.get("linked"))
-            return dict(message["chief"])
+            return {
+                "chief": dict(message["chief"]),
+                "seed": dict(message.get("seed") or {}),
+                "peers": [str(peer) for peer in message.get("peers") or ()],
+                "direct": bool(message.get("direct")),
+                "linked": bool(message.get("linked")),
+            }
         elif kind == "verdict":
             raise _verdict(message)
         return None
-
-    def _describe(self, connection: Connection) -> None:
-        cluster = self.task.cluster.to_dict()
-        fits = sum(len(a) + 3 for addresses in cluster.values() for a in addresses) < MAX_PAYLOAD - 1024
-        connection.send({"type": "cluster", "cluster": cluster if fits else {}, "complete": fits})
 
     def _handle_self(self, connection: Connection, message: Message | None) -> None:
         """Check that the chief's address leads to this process; report to another chief that answers."""

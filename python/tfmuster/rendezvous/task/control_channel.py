@@ -8,13 +8,17 @@ a task has disappeared. ``agree`` is one task's part of an exchange (:mod:`.agre
 from __future__ import annotations
 
 import atexit
+import contextlib
+import itertools
+import math
 import os
+import queue
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ...cluster.spec import Task
 from ...errors import WorkerError
@@ -22,13 +26,10 @@ from ...net.channel import Message
 from ...system.activity import ACTIVITY
 from ...system.process_end import failure_of_exit, remember_exit_code
 from ...tracking.live.stacks import answer_request
-from ..failures import STALLED, disappeared, exception_fields, failure_text
-from ..silence import Silence
-from .replies import Replies
+from ..failures import STALLED, Silence, disappeared, exception_fields, failure_text
 
 if TYPE_CHECKING:
     from ...net.connections import Connection, Connections
-    from ..chief.server import RendezvousServer
 
 #: How long a task that ends waits for the chief to confirm it, in seconds.
 _TOLD_SECONDS = 2.0
@@ -39,29 +40,20 @@ class ControlChannel:
 
     You can call all methods from any thread, any number of times. They do nothing if there is no connection
     (``TFMUSTER_RENDEZVOUS=0``).
-
-    Attributes
-    ----------
-    task : Task
-        The task of this process.
-    first_failure : dict or None
-        The earliest failure of the job by the chief's clock: ``task``, ``host``, ``pid``, ``kind``
-        (``exception``, ``reported`` or ``disappeared``), ``message``, ``traceback`` (may be empty), ``time``
-        (seconds since the epoch).
-    seed : dict
-        What the chief said about the seed of the job; see :mod:`.seeding`.
-    peers : list of str
-        IP addresses from which the tasks came to the chief.
-    direct : bool
-        Whether these are the tasks' own addresses, so that no gateway translates them.
     """
 
     _current: ClassVar[ControlChannel | None] = None
 
     def __init__(self, task: Task) -> None:
         self.task = task
+        #: The earliest failure of the job by the chief's clock: ``task``, ``host``, ``pid``, ``kind``
+        #: (``exception``, ``reported``, ``disappeared`` or ``stalled``), ``message``, ``traceback`` (may be
+        #: empty), ``time`` (seconds since the epoch).
         self.first_failure: Message | None = None
+        #: What the chief said about the seed of the job; see :mod:`.seeding`.
         self.seed: Message = {}
+        #: IP addresses from which the tasks came to the chief, and whether these are the tasks' own: then no
+        #: gateway translates them.
         self.peers: list[str] = []
         self.direct = False
         #: What to do with the chief's messages of other modules, by type.
@@ -70,16 +62,19 @@ class ControlChannel:
         self._pid = os.getpid()
         self._connections: Connections | None = None
         self._connection: Connection | None = None
-        self._chief: RendezvousServer | None = None
-        self._chief_process: dict[str, Any] = {}
+        self._chief: threading.Thread | None = None
+        self._told: threading.Event | None = None
+        self._chief_process: Message = {}
         self._callbacks: list[Callable[[Message], None]] = []
         self._lock = threading.Lock()
-        self._said = False
+        self._reported_end = False
         self._silence: Silence | None = None
         # A thousand tasks must not keep the chief busy.
         self._report_every = max(1.0, len(task.cluster) / 100)
         self._next_report = 0.0
-        self._replies = Replies()
+        self._numbers = itertools.count(1)
+        #: For each question that waits for a reply.
+        self._replies: dict[int, queue.SimpleQueue[Message]] = {}
         self._heard = threading.Event()
         self._over = threading.Event()
         self._ended = threading.Event()
@@ -92,7 +87,7 @@ class ControlChannel:
 
     @classmethod
     def make_current(cls, control: ControlChannel) -> None:
-        """Set what `current` returns. Internal."""
+        """Set what `current` returns."""
         ControlChannel._current = control
 
     @property
@@ -109,12 +104,14 @@ class ControlChannel:
         self,
         connections: Connections,
         connection: Connection,
-        chief: RendezvousServer | None,
-        chief_process: dict[str, Any],
+        chief: threading.Thread | None,
+        told: threading.Event | None,
+        chief_process: Message,
     ) -> None:
-        """Take over the connection that the rendezvous made. Internal."""
+        """Take over the connection that the rendezvous made."""
         self._connections, self._connection = connections, connection
-        self._chief, self._chief_process = chief, chief_process
+        self._chief, self._told = chief, told
+        self._chief_process = {"task": self.task.cluster.chief_task().name, **chief_process}
         if chief is None:
             host, pid = str(chief_process.get("host")), int(chief_process.get("pid", 0))
             self._silence = Silence(host, pid, time.monotonic())
@@ -126,32 +123,20 @@ class ControlChannel:
         """Report that this task has finished. From now on, its end is not a failure.
 
         The job is over when its chief has finished. If worker 0 is the chief, the job is over when all
-        workers have finished.
-
-        Parameters
-        ----------
-        linger : float
-            How long the chief, which serves all connections, waits for the other workers, in seconds.
+        workers have finished. The chief, which serves all connections, waits `linger` seconds for them.
         """
-        if not self._say({"type": "done", "doing": ACTIVITY.report()}):
-            return
-        if self._chief is not None:
+        if self._report_end({"type": "done", "doing": ACTIVITY.report()}) and self._chief is not None:
             self._over.wait(linger)
-        if self._chief is not None and self.first_failure is None:
-            self._chief.join(_TOLD_SECONDS + 1)
+            if self.first_failure is None:
+                self._chief.join(_TOLD_SECONDS + 1)
 
-    def failed(self, reason: str | dict[str, Any], *, age: float = 0.0) -> None:
-        """Report that this task has failed, and send the reason to all other tasks.
+    def failed(self, reason: str | Message, *, age: float = 0.0) -> None:
+        """Report that this task has failed `age` seconds ago; the earliest failure of the job is its cause.
 
-        Parameters
-        ----------
-        reason : str or dict
-            The message, or a dict with ``message`` and optionally ``kind`` and ``traceback``.
-        age : float
-            How long ago the failure happened, in seconds. The earliest failure is reported as the cause.
+        The reason is a message, or a dict with ``message`` and optionally ``kind`` and ``traceback``.
         """
         fields = reason if isinstance(reason, dict) else {"message": reason}
-        self._say(
+        self._report_end(
             {
                 "type": "failed",
                 "kind": str(fields.get("kind", "reported")),
@@ -178,28 +163,31 @@ class ControlChannel:
         callback(failure)
 
     def ask(self, message: Message, timeout: float | None) -> Message | None:
-        """Send a numbered message to the chief, and wait for the reply with its number.
+        """Send a numbered message to the chief, and return the reply with its number.
 
-        Returns
-        -------
-        dict or None
-            None if there is no connection, if the job is over, or after `timeout` seconds.
-
-        Raises
-        ------
-        WorkerError
-            A task has failed.
+        Return None if there is no connection, if the job is over, or after `timeout` seconds. Raises
+        WorkerError if a task has failed.
         """
         connections, connection = self._connections, self._connection
         if connections is None or connection is None or not self.active:
             return None
-        number = self._replies.next_number()
-        asked = {**message, "number": number, "doing": ACTIVITY.report()}
-        connections.post(lambda: connection.send(asked))
-        reply = self._replies.wait(number, timeout, self._over)
-        if reply is None:
-            self.raise_failure()
-        return reply
+        number, replies = next(self._numbers), queue.SimpleQueue[Message]()
+        self._replies[number] = replies
+        question = {**message, "number": number, "doing": ACTIVITY.report()}
+        connections.post(lambda: connection.send(question))
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        try:
+            while True:
+                # Wait in short steps: on some platforms Ctrl-C can't interrupt a wait without limit.
+                left = 0.0 if self._over.is_set() else min(0.5, deadline - time.monotonic())
+                with contextlib.suppress(queue.Empty):
+                    return replies.get(timeout=max(0.0, left))
+                if left <= 0.0:
+                    break
+        finally:
+            del self._replies[number]
+        self.raise_failure()
+        return None
 
     def send(self, message: Message) -> None:
         """Send a message to the chief that gets no reply."""
@@ -210,24 +198,15 @@ class ControlChannel:
     def wait_done(self, timeout: float | None = None) -> bool:
         """Wait until the job is over. Parameter servers and evaluators call this method last.
 
-        Returns
-        -------
-        bool
-            False if `timeout` seconds passed before the end of the job.
-
-        Raises
-        ------
-        WorkerError
-            A task failed; fields as in `first_failure`, with `message` as `reason`.
+        Return False if `timeout` seconds passed before. Raises WorkerError if a task failed, with the fields
+        of `first_failure`, and `message` as `reason`.
         """
         if self._connection is None:
             return True
-        deadline = None if timeout is None else time.monotonic() + timeout
-        # Wait in short steps: on some platforms Ctrl-C can't interrupt a wait without limit.
-        while not self._over.wait(
-            0.5 if deadline is None else min(0.5, max(0.0, deadline - time.monotonic()))
-        ):
-            if deadline is not None and time.monotonic() >= deadline:
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        # Wait in short steps, as in `ask`.
+        while not self._over.wait(min(0.5, max(0.0, deadline - time.monotonic()))):
+            if time.monotonic() >= deadline:
                 return False
         self.raise_failure()
         return True
@@ -245,19 +224,19 @@ class ControlChannel:
             self._connections.post(self._let_go)
             self._ended.wait(1)
 
-    def _say(self, message: Message) -> bool:
+    def _report_end(self, message: Message) -> bool:
         """Send the last message of this task, only once, and wait until the chief has confirmed it."""
         with self._lock:
-            if self._said or not self.active or self._pid != os.getpid():
+            if self._reported_end or not self.active or self._pid != os.getpid():
                 return False
-            self._said = True
+            self._reported_end = True
         atexit.unregister(self._at_exit)
         connections, connection = self._connections, self._connection
         assert connections is not None and connection is not None
         connections.post(lambda: connection.send(message))
         self._heard.wait(_TOLD_SECONDS)
-        if self._chief is not None:
-            self._chief.told.wait(_TOLD_SECONDS)
+        if self._told is not None:
+            self._told.wait(_TOLD_SECONDS)
         return True
 
     def _serve(self) -> None:
@@ -280,40 +259,42 @@ class ControlChannel:
     def _report(self) -> None:
         """Tell the chief what this task does, if others may wait for it, and whoever has asked its stacks."""
         now = time.monotonic()
-        if now < self._next_report or self._said or self._connection is None:
+        if now < self._next_report or self._reported_end or self._connection is None:
             return
         self._next_report = now + self._report_every
         answer_request()
-        if ACTIVITY.watched:
-            if self._silence and not self._over.is_set() and (ACTIVITY.waits or self._replies.waiting):
-                chief = {"task": self.task.cluster.chief_task().name, **self._chief_process}
-                if (failure := self._silence.as_stall(self.task.name, chief, now)) is not None:
-                    self._note(failure)
-            self._connection.send({"type": "doing", "doing": ACTIVITY.report()})
+        if not ACTIVITY.watched:
+            return
+        if self._silence and not self._over.is_set() and (ACTIVITY.waits or self._replies):
+            failure = self._silence.as_stall(self.task.name, self._chief_process, now)
+            if failure is not None:
+                self._note(failure)
+        self._connection.send({"type": "doing", "doing": ACTIVITY.report()})
 
     def _handle(self, message: Message) -> None:
         if self._silence is not None:
             self._silence.heard(time.monotonic())
-        if message.get("type") == "noted":
+        kind = str(message.get("type"))
+        if kind == "noted":
             self._heard.set()
-        elif message.get("type") == "failure":
+        elif kind == "failure":
             if self._connection is not None:
                 self._connection.send({"type": "heard"})
             self._note({key: value for key, value in message.items() if key != "type"})
             self._heard.set()
-        elif message.get("type") == "agreed":
-            self._replies.take(message)
-        elif message.get("type") == "over":
+        elif kind == "agreed":
+            if (replies := self._replies.get(int(message["number"]))) is not None:
+                replies.put(message)
+        elif kind == "over":
             self._let_go()
-        elif (handle := self.on.get(str(message.get("type")))) is not None:
+        elif (handle := self.on.get(kind)) is not None:
             handle(message)
 
     def _lost(self, why: str) -> None:
         if not self._over.is_set():
             end = disappeared(why)
             moment = time.time() - end.pop("age")
-            chief = {"task": self.task.cluster.chief_task().name, **self._chief_process}
-            self._note({**chief, **end, "traceback": "", "time": moment})
+            self._note({**self._chief_process, **end, "traceback": "", "time": moment})
         self._let_go()
 
     def _note(self, failure: Message) -> None:

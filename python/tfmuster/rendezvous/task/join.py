@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import ctypes
 import os
+import socket
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ...cluster.task_variables import hosts_of
+from ...cluster.spec import hosts_of
 from ...environment import JOB_VARIABLE, job_token
 from ...errors import EXIT_WORKER_FAILED, RendezvousError, WorkerError
-from ...net.proxies import proxy_exceptions
-from ...system.process_end import exit_with_code_of
+from ...net.addresses import proxy_exceptions, split_address
+from ...system.process_end import exit_as, exit_with_code_of
 from ...system.say import say
 from ...system.user_code import ipython_shell
 from ...tracking.failure.error_file import leave_note
 from ...tracking.live.stacks import BUSY_SECONDS, write_busy_stacks, write_own_stacks
 from ...tracking.live.states import State, say_phase, say_state, say_waiting
 from ..failures import STALLED, failure_text
-from ..preemption.task import PREEMPTION
+from ..preemption import PREEMPTION
 from ..seeding import take_seed
 from .control_channel import ControlChannel
 from .meet import muster, print_progress
@@ -41,7 +43,8 @@ GRACE_SECONDS = 5.0
 #: The same for a job that has stalled, in seconds. All tasks need it to write their stacks, also one in which
 #: R has just become busy.
 _STALLED_SECONDS = BUSY_SECONDS
-
+#: Longest time that the coordinator may take to exit after its last message, in seconds.
+_COORDINATOR_SECONDS = 3.0
 
 #: The control channel whose failures this module reports.
 _joined: list[ControlChannel] = []
@@ -88,7 +91,7 @@ def join_cluster(
             timeout=timeout,
             token=job_token() or token_of_home(task.cluster),
             versions=versions,
-            on_progress=_tell_progress,
+            on_progress=_report_progress,
             link=link,
         )
     except RendezvousError as error:
@@ -105,10 +108,10 @@ def join_cluster(
     say_phase("joined")
     if control.active:
         _joined[:] = [control]
-        control.on_failure(_tell_and_end)
+        control.on_failure(_report_failure)
         PREEMPTION.hear(control)
         if "rpytools" in sys.modules:
-            _leave_with_the_process()
+            _report_how_r_ends()
             write_busy_stacks(task.name)
     return control
 
@@ -133,7 +136,7 @@ def report_exit() -> None:
 _callbacks: list[object] = []
 
 
-def _leave_with_the_process() -> None:
+def _report_how_r_ends() -> None:
     """Let the C library report how the process ends: inside R, Python's exit hooks never run."""
     on_exit = getattr(ctypes.CDLL(None), "on_exit", None)
     if on_exit is None or _callbacks:  # only glibc has on_exit(3); elsewhere the R package reports the end
@@ -146,16 +149,16 @@ def _leave_with_the_process() -> None:
     on_exit(_callbacks[0], None)
 
 
-def _tell_progress(progress: Message) -> None:
+def _report_progress(progress: Message) -> None:
     print_progress(progress)
     say_waiting(progress)
 
 
-def _tell_and_end(failure: Message) -> None:
+def _report_failure(failure: Message) -> None:
     say(f"tfmuster: {failure_text(failure)}")
     stalled = failure["kind"] == STALLED
     if stalled:
-        _leave_stall(failure)
+        _write_stall(failure)
     if is_worker_process():
         # A stalled program does not notice by itself.
         timer = threading.Timer(_STALLED_SECONDS if stalled else GRACE_SECONDS, _end, [failure])
@@ -163,7 +166,7 @@ def _tell_and_end(failure: Message) -> None:
         timer.start()
 
 
-def _leave_stall(failure: Message) -> None:
+def _write_stall(failure: Message) -> None:
     """Write this task's stacks, and the error that the launcher shows."""
     control = ControlChannel.current()
     task = control.task.name if control is not None else "this task"
@@ -186,7 +189,30 @@ def _end(failure: Message) -> None:
     if failure["kind"] != STALLED:
         # The launcher knows no failure of a process that has ended with code 0 in mid-program.
         leave_note(WorkerError(failure_text(failure)))
-    sys.stdout.flush()
-    sys.stderr.flush()
     # After a failed collective operation, TensorFlow's own shutdown can hang or abort.
-    os._exit(EXIT_WORKER_FAILED)
+    exit_as(EXIT_WORKER_FAILED)
+
+
+def serve_until_over(control: ControlChannel) -> int:
+    """Wait until the job is over and its coordinator has exited: a TensorFlow server can't be stopped before.
+
+    Return the exit code of this process.
+    """
+    try:
+        control.wait_done()
+    except WorkerError:
+        # The control channel has reported the cause. The task that caused the failure must exit first.
+        time.sleep(GRACE_SECONDS)
+        return EXIT_WORKER_FAILED
+    # TensorFlow disconnects from every server when the coordinator exits.
+    address = control.task.cluster.chief_task().address
+    end = time.monotonic() + _COORDINATOR_SECONDS
+    while time.monotonic() < end:
+        try:
+            socket.create_connection(split_address(address), timeout=0.2).close()
+        except TimeoutError:
+            continue  # its port is guarded, so it lets nobody in
+        except OSError:
+            break
+        time.sleep(0.1)
+    return 0

@@ -24,7 +24,7 @@ from ...net.channel import Message
 from ...net.ports import listen_patiently, port_problem
 from ...system.say import say
 from ...system.versions import installed_versions
-from ..chief.server import RendezvousServer
+from ..chief.server import RendezvousServer, Terms
 from ..failures import failure_text
 from ..links import Links
 from .client import RendezvousClient
@@ -89,14 +89,11 @@ def muster(
         return current
     control = ControlChannel(task)
     if os.environ.get(RENDEZVOUS_VARIABLE) != "0":
-        _meet(
-            control,
-            start_timeout(timeout),
-            job_token(token) or token_of_file(),
-            dict(installed_versions() if versions is None else versions),
-            on_progress or print_progress,
-            link=link,
-        )
+        limit = start_timeout(timeout)
+        versions = dict(installed_versions() if versions is None else versions)
+        token = job_token(token) or token_of_file()
+        terms = Terms(token, versions, deadline=time.monotonic() + limit, limit=limit)
+        _meet(control, terms, on_progress or print_progress, link=link)
     ControlChannel.make_current(control)
     return control
 
@@ -106,38 +103,24 @@ def print_progress(progress: Message) -> None:
     say(f"tfmuster: {progress['text']}")
 
 
-def _meet(
-    control: ControlChannel,
-    seconds: float,
-    token: str | None,
-    versions: dict[str, str],
-    on_progress: Progress,
-    *,
-    link: bool,
-) -> None:
+def _meet(control: ControlChannel, terms: Terms, on_progress: Progress, *, link: bool) -> None:
     task = control.task
     links = Links(task)
-    deadline = time.monotonic() + seconds
     port = split_address(task.address)[1]
     chief: RendezvousServer | None = None
     listener = trouble = None
     if task.type != "evaluator":
         try:
-            listener = listen_patiently(port, min(_PORT_SECONDS, seconds / 2))
+            listener = listen_patiently(port, min(_PORT_SECONDS, terms.limit / 2))
         except OSError as error:
             trouble = port_problem(port, error)
     if task.is_chief and listener is not None:
-        chief = RendezvousServer(
-            task, listener, token=token, versions=versions, deadline=deadline, limit=seconds, links=links
-        )
+        chief = RendezvousServer(task, listener, terms, links)
         chief.start()
         listener = None
     client = RendezvousClient(
         task,
-        deadline=deadline,
-        limit=seconds,
-        token=token,
-        versions=versions,
+        terms,
         listener=listener,
         port_trouble=trouble,
         chief=chief,
@@ -146,19 +129,20 @@ def _meet(
         on_progress=on_progress,
     )
     try:
-        chief_process = client.run()
+        go = client.run()
     except BaseException as error:
-        client.close()
+        client.connections.close()
         links.close()
         if client.chief is not None:
             # Tell the tasks that are present before this process, and with it the connection, ends.
             known = isinstance(error, RendezvousError)
             client.chief.abandon(None if known else f"{type(error).__name__} {error}".strip())
         raise
-    control.seed, control.peers, control.direct = client.seed, client.peers, client.direct
-    if not client.linked:
+    control.seed, control.peers, control.direct = go["seed"], go["peers"], go["direct"]
+    if not go["linked"]:
         links.close()
     elif (group := links.open()) is not None:
         # Called last, when the stacks of a task that waits for a sum are written.
         control.on_failure(lambda failure: group.abort(failure_text(failure)))
-    control.start(client.connections, client.connection_to_chief(), client.chief, chief_process)
+    told = None if client.chief is None else client.chief.told
+    control.start(client.connections, client.connection_to_chief(), client.chief, told, go["chief"])

@@ -8,15 +8,15 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from ...cluster.spec import hosts_of
 from ...environment import OPEN_PORT_VARIABLE, is_on
-from ...net.accept_gate import SOURCE, AcceptGate
 from ...net.addresses import split_address
 from ...net.door import Door, filters_work
-from ...net.gated_door import GatedDoor
+from ...net.gated_door import SOURCE, AcceptGate, GatedDoor
 from ...net.socket_table import has_table
 from ...system.compiled import NotCompiled, compiled
 from ...system.say import say
-from ..chief.origins import LISTENING, read_end
+from ..chief.roster import LISTENING, read_end
 from .control_channel import ControlChannel
 
 if TYPE_CHECKING:
@@ -29,16 +29,9 @@ _CHIEF_SECONDS: Final = 30.0
 
 
 class PortGuard:
-    """The guard of the ports of one task.
+    """The guard of the ports of one task. A gate takes the place of filters.
 
-    Parameters
-    ----------
-    task : Task
-        The task of this process.
-    control : ControlChannel
-        Brings the addresses of the peers, and announcements of connections from them.
-    gate : AcceptGate or None
-        Takes the place of filters.
+    The control channel brings the addresses of the peers, and announcements of connections from them.
     """
 
     def __init__(self, task: Task, control: ControlChannel, gate: AcceptGate | None) -> None:
@@ -70,13 +63,12 @@ class PortGuard:
             self.door.close_when_quiet(after_first=after_first)
 
     def _look_up(self) -> None:
-        hosts = {split_address(task.address)[0] for task in self._task.cluster.tasks()}
-        for host in sorted(hosts):
+        for host in sorted(hosts_of(self._task.cluster)):
             try:
-                found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+                infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
             except (OSError, UnicodeError):
                 continue
-            self.door.admit({str(sockaddr[0]) for *_, sockaddr in found})
+            self.door.admit({str(sockaddr[0]) for *_, sockaddr in infos})
 
     def _refused(self, address: str, uid: int | None) -> None:
         self._printed += 1
@@ -113,14 +105,9 @@ def guard_port(task: Task, control: ControlChannel) -> None:
 
 
 def wait_for_chief() -> None:
-    """Wait until the chief's port is open, before TensorFlow connects to it.
+    """Wait until the chief's port is open, before TensorFlow connects to it. Raises a failure as WorkerError.
 
-    If it finds the port closed, it tries again after a second.
-
-    Raises
-    ------
-    WorkerError
-        A task has failed.
+    If TensorFlow finds the port closed, it tries again only after a second.
     """
     control = ControlChannel.current()
     if control is None or control.task.is_chief or not _guards:

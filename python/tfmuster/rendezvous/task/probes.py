@@ -13,8 +13,8 @@ from ...net.connections import PENDING_SECONDS, Connection, Connections
 from ...net.ports import Resolver
 from ...system.limits import fewer_files, open_files
 from ...system.terminal_text import bounded_text
-from ..chief.roster import ALL_PAIRS, number_of_targets
 from ..error import MAX_LISTED, Entry
+from ..links import ALL_PAIRS, number_of_targets
 
 if TYPE_CHECKING:
     from ..links import Links
@@ -33,17 +33,8 @@ class Probe:
 class Probes:
     """The probes of one task, in one round at a time.
 
-    Parameters
-    ----------
-    task : Task
-    connections : Connections
-    resolver : Resolver
-    links : Links
-        Gets the connections to keep.
-    explain : callable
-        Turns `Connection.why` into words.
-    report : callable
-        Called with the round and the problems, as in an error's ``unreachable``, when a round has ended.
+    `links` gets the connections to keep, and `explain` turns `Connection.why` into words. When a round has
+    ended, `report` is called with its number and the problems, as in an error's ``unreachable``.
     """
 
     def __init__(
@@ -124,8 +115,8 @@ class Probes:
         self._answer(probe, problem)
 
     def _address(self, name: str) -> str:
-        type, _, index = name.rpartition(" ")
-        return self._task.cluster.jobs[type][int(index)]
+        job, _, index = name.rpartition(" ")
+        return self._task.cluster.jobs[job][int(index)]
 
     def _answer(self, probe: Probe, problem: str | None) -> None:
         if probe not in self._unanswered:

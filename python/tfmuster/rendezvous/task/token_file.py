@@ -30,10 +30,7 @@ def token_path() -> Path | None:
 def make_token_file() -> Path:
     """Write a new secret to the file, which only its owner can read. Keep one that is there.
 
-    Raises
-    ------
-    TfmusterError
-        The file can't be written, or others can read the one that is there.
+    Raises TfmusterError if the file can't be written, or others can read the one that is there.
     """
     path = token_path()
     if path is None:
@@ -59,30 +56,20 @@ def make_token_file() -> Path:
 
 
 def token_of_home(cluster: Cluster) -> str | None:
-    """Return the secret in the file. It is made if all tasks are on this machine, where it can't be missing.
-
-    Raises
-    ------
-    TfmusterError
-        See :func:`token_of_file`.
-    """
-    found = token_of_file()
-    local = all(is_loopback(task.address) for task in cluster.tasks())
-    if found is None and local and len(cluster) > 1:
+    """Return the secret in the file; see :func:`token_of_file`. Make it if all tasks are on this machine."""
+    token = token_of_file()
+    if token is None and len(cluster) > 1 and all(is_loopback(task.address) for task in cluster.tasks()):
         # A home directory that can't be written to has no secret for any of them.
         with contextlib.suppress(TfmusterError):
             make_token_file()
-        found = token_of_file()
-    return found
+        token = token_of_file()
+    return token
 
 
 def token_of_file() -> str | None:
     """Return the secret in the file; None if there is no file.
 
-    Raises
-    ------
-    TfmusterError
-        The file belongs to another user, others can read it, or it holds no secret.
+    Raises TfmusterError if it belongs to another user, others can read it, or it holds no secret.
     """
     path = token_path()
     if path is None:

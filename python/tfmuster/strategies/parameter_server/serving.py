@@ -11,9 +11,9 @@ from ...errors import StrategyError
 from ...keras_compat.process import PROCESS, uses_keras_2
 from ...net.ports import free_ports
 from ...options.hints import Hint, Launch
-from ...rendezvous.task.join import is_worker_process, join_cluster
+from ...rendezvous.task.join import is_worker_process, join_cluster, serve_until_over
 from ...rendezvous.task.port_guard import all_connected, guard_also, serving
-from ...rendezvous.task.serving_end import exit_at_once, serve_until_over
+from ...system.process_end import exit_as
 from ...system.tensorflow_import import import_tensorflow
 from ...tracking.live.states import State, say_state
 from ...words import Words
@@ -95,7 +95,7 @@ def serve(task: Task, control: ControlChannel) -> None:
             strategy=NAME,
             reason="served",
         )
-    exit_at_once(code)
+    exit_as(code)
 
 
 @contextlib.contextmanager

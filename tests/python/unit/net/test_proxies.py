@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tfmuster.cluster.spec import checked_cluster
-from tfmuster.cluster.task_variables import hosts_of
-from tfmuster.net.proxies import proxy_exceptions
+from tfmuster.cluster.spec import checked_cluster, hosts_of
+from tfmuster.net.addresses import proxy_exceptions
 
 HOSTS = ["::1", "node1"]
 ALL = "::1,node1"

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ....cluster.task_variables import hosts_of
+from ....cluster.spec import hosts_of
 from ....cluster.tf_config import parse_tf_config
 from ....environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, RUN_DIR_VARIABLE
 from ....errors import LaunchError, TfmusterError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfmuster.cluster.resolvers.mpi_addresses import Peer, choose_hosts, this_peer
+from tfmuster.cluster.resolvers.mpi import Peer, choose_hosts, this_peer
 from tfmuster.cluster.resolvers.mpi_exchange import LONGEST
 
 

@@ -10,15 +10,10 @@ import pytest
 
 from tfmuster.cluster.spec import Cluster
 from tfmuster.net.channel import MAX_PAYLOAD
-from tfmuster.rendezvous.chief.roster import (
-    Participant,
-    Roster,
-    check_targets,
-    cluster_differences,
-    number_of_targets,
-)
+from tfmuster.rendezvous.chief.roster import Participant, Roster, cluster_differences
 from tfmuster.rendezvous.chief.server import RendezvousServer
 from tfmuster.rendezvous.error import MAX_LISTED, too_late
+from tfmuster.rendezvous.links import check_targets, number_of_targets
 from tfmuster.system.terminal_text import bounded_text
 
 CLUSTER = Cluster(worker=["10.0.0.1:2222", "10.0.0.2:2222", "10.0.0.3:2222"])
@@ -71,7 +66,7 @@ def test_one_missing():
 
 def test_one_that_left():
     roster = roll_of(hello(0), hello(1), hello(2))
-    roster.leave("id-1")
+    roster.remove("id-1")
     assert_text(
         roster.error(60.0),
         """
@@ -105,7 +100,7 @@ def test_the_same_process_that_calls_again_is_no_double():
 
 def test_a_double_that_left_is_no_double():
     roster = roll_of(hello(0), hello(1), hello(1, id="other"), hello(2))
-    roster.leave("other")
+    roster.remove("other")
     assert not roster.fault() and roster.missing() == []
 
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tfmuster.rendezvous.preemption.chief import SavingPoint
+from tfmuster.rendezvous.preemption import SavingPoint
 
 TASKS = ["worker 0", "worker 1", "worker 2"]
 
