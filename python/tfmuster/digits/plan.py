@@ -40,7 +40,7 @@ def make_plan(
     ModelError, DataError
         The validation split is invalid, or leaves no row to train on.
     """
-    from ..keras_compat.rows.local_batch import steps_in_epoch
+    from ..keras_compat.rows import steps_in_epoch
 
     per_replica = defaults.batch_size if batch_size is None else batch_size
     split = defaults.validation_split if validation_split is None else validation_split

@@ -38,8 +38,8 @@ from .runtime.alone import Guard, guard_of
 from .runtime.distribute import scaled_batches
 from .runtime.parameter_server import on_coordinator, refuse_parameter_servers
 from .runtime.scopes import adopt, compile_scope
+from .steps.callbacks import callbacks_in, note_callbacks, note_choice
 from .steps.predicting import predict_on_all
-from .steps.steps_per_execution import callbacks_in, note_callbacks, note_choice
 
 
 @dataclasses.dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .calls import wrap_calls
-from .data.orders import patch_shuffle
+from .data.pipelines import patch_shuffle
 from .jax.agreement import patch_agreement, trains_together
 from .jax.data import patch_data_sets, patch_values
 from .losses.loss_parts import patch_tapes
@@ -13,13 +13,11 @@ from .losses.random_rows import patch_equalization, patch_first_values, patch_op
 from .losses.step_metrics import patch_metrics
 from .runtime.own_thread import patch_run
 from .runtime.scopes import patch_builds, patch_numbers
-from .saving.copies import patch_checkpoints
-from .saving.files import patch_files, patch_saved_models, patch_writers
-from .steps.callbacks import patch_stops
-from .steps.inlining import patch_functions
+from .saving import patch_checkpoints, patch_files, patch_saved_models, patch_writers
+from .steps.callbacks import patch_choices, patch_stops
+from .steps.epochs import patch_epochs
 from .steps.predicting import patch_predict
-from .steps.resume import patch_epochs
-from .steps.steps_per_execution import patch_choices
+from .steps.tracing import patch_functions
 from .steps.trainer import patch_trainer
 from .sums.gradients import patch_gradients
 from .sums.instance_keys import patch_broadcasts, patch_gathers

@@ -20,8 +20,7 @@ from typing import Any
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import ModelError
 from ..keras_compat.process import is_chief
-from ..keras_compat.saving.copies import forget_copy
-from ..keras_compat.saving.files import saved_everywhere
+from ..keras_compat.saving import forget_copy, saved_everywhere
 from ..system.replace import replacing_path
 from ..system.tensorflow_import import import_tensorflow
 from ..words import Code, Value, Words

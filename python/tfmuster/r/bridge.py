@@ -54,7 +54,7 @@ _FOR_R = {
     "selftest_shown": "r.bridge",
     "verdict": "diagnostics.selftest",
     "place_of": "launcher.remote.files",
-    "Calls": "keras_compat.data.feeding",
+    "Calls": "keras_compat.data.python_data",
     "call_method": "r.keras_methods",
     "check_optimizer": "r.keras_methods",
     "columns_of": "r.keras_methods",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import DataError
-from ..keras_compat.rows.local_batch import (
+from ..keras_compat.rows import (
     LocalBatch,
     part_of,
     rows_to_read,

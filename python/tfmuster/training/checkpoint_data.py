@@ -10,7 +10,7 @@ from ..errors import CheckpointError
 from ..keras_compat.agreement.calls import Call
 from ..keras_compat.agreement.documents import SAMPLE
 from ..keras_compat.agreement.samples import close, sample_of
-from ..keras_compat.steps.resume import training_epochs
+from ..keras_compat.steps.epochs import training_epochs
 from ..options.hints import Hint
 from ..system.generators import job_seed
 from ..words import Words

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..keras_compat.rows.local_batch import part_of, rows_to_read_of, steps_in_epoch
+from ..keras_compat.rows import part_of, rows_to_read_of, steps_in_epoch
 
 #: Lanes of a batch. Workers whose number divides it share no lane.
 LANES = 24

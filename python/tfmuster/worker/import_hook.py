@@ -108,11 +108,11 @@ def _watch_strategy() -> None:
     """Let TensorFlow's own strategies join as :func:`tfmuster.strategy` does."""
     from ..cluster.tf_config import keep_tf_config
     from ..keras_compat import check_releases
-    from ..keras_compat.data.orders import patch_shuffle
+    from ..keras_compat.data.pipelines import patch_shuffle
     from ..keras_compat.runtime.deprecation import name_callers_in_r
     from ..keras_compat.runtime.starting import watch_start
     from ..keras_compat.runtime.strategy_hooks import patch_strategies
-    from ..keras_compat.saving.copies import patch_checkpoints
+    from ..keras_compat.saving import patch_checkpoints
     from ..rendezvous.task.port_guard import serving
     from ..system.generators import job_seed, seed_tensorflow
     from ..tracking.live.states import say_phase

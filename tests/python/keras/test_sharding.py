@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfmuster.errors import DataError
-from tfmuster.keras_compat.rows.local_batch import steps_in_epoch
+from tfmuster.keras_compat.rows import steps_in_epoch
 from tfmuster.training.batches import batches
 
 

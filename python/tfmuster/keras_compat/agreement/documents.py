@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .. import seams
 from ..jax.data import is_divided_by_rows
 from ..process import keras_backend
-from ..rows.local_batch import OfLength
+from ..rows import OfLength
 from .samples import pipeline_of, sample_of
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ The error of a reader is raised as it is.
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -143,54 +142,6 @@ def named(error: Exception) -> TfmusterError | None:
     if exception := exception_in(text):
         return raised(*exception)
     return None
-
-
-class Recorded:
-    """What the Python code of a Keras data adapter has done.
-
-    Attributes
-    ----------
-    exceptions : list of Exception
-        What it has raised.
-    ended : int or None
-        The number of batches of a generator that has ended.
-    """
-
-    def __init__(self, adapter: Any) -> None:
-        self.exceptions: list[Exception] = []
-        self.ended: int | None = None
-        # A PyDataset's adapter has the one, a generator's the other.
-        if callable(make := seams.ITEMS_ITERATOR.of(adapter, None)):
-            seams.ITEMS_ITERATOR.set(adapter, self._recording(make))
-        if callable(make := getattr(adapter, "generator", None)):
-            adapter.generator = self._recording(self._once(make))
-
-    def _once(self, make: Callable[[], Iterator[Any]]) -> Callable[[], Iterator[Any]]:
-        """Refuse a second pass, for which Keras would repeat the first two batches of a generator."""
-
-        def batches() -> Iterator[Any]:
-            if self.ended is not None:
-                raise generator_ended(self.ended, None)
-            number = 0
-            for batch in make():
-                number += 1
-                yield batch
-            self.ended = number
-
-        return batches
-
-    def _recording(self, make: Callable[[], Iterator[Any]]) -> Callable[[], Iterator[Any]]:
-        @functools.wraps(make)
-        def batches() -> Iterator[Any]:
-            try:
-                yield from make()
-            except GeneratorExit:
-                raise
-            except Exception as error:
-                self.exceptions.append(error)
-                raise
-
-        return batches
 
 
 def check_labels(model: Any, adapter: Any) -> None:

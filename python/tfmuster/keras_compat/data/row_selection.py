@@ -8,7 +8,7 @@ addresses of its own rows. Only then rows are gathered, and the functions given 
 row in the whole job.
 
 The rows and their order are the same as without this module: shuffles share their seed generators
-(:mod:`.orders`), and a function that draws random numbers or has state stays where it is
+(:mod:`.pipelines`), and a function that draws random numbers or has state stays where it is
 (:mod:`.pipelines`), together with everything below it.
 """
 
@@ -18,8 +18,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import seams
-from ..rows.local_batch import LocalBatch, local_batch
-from .orders import shuffled_alike
+from ..rows import LocalBatch, local_batch
 from .pipelines import (
     PLAIN,
     StaysError,
@@ -33,6 +32,7 @@ from .pipelines import (
     keeps_rows_apart,
     kind_of,
     name_of,
+    shuffled_alike,
 )
 
 

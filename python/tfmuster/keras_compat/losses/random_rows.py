@@ -29,7 +29,7 @@ from typing import Any
 
 from .. import seams
 from ..process import multi_worker, worker_of
-from ..rows.step_rows import place_of_rows
+from ..rows import place_of_rows
 from ..sums.collectives import replica_sum
 
 #: Arguments of distributions that may differ between the rows.

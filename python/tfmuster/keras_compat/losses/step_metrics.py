@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .. import seams
-from ..rows.step_rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
+from ..rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
 from ..sums.collectives import replica_sum
 from . import loss_parts
 from .loss_reduction import whole_rows

@@ -25,7 +25,7 @@ from ...errors import StrategyError
 from ...options.hints import Hint
 from ...words import Words
 from .. import seams
-from ..data.own_rows import are_own_rows
+from ..data.worker_data import are_own_rows
 from ..process import PROCESS, multi_worker, worker_of
 from .alone import refuse_loop
 

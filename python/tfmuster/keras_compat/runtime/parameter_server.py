@@ -11,8 +11,8 @@ from typing import Any
 from ...errors import StrategyError
 from ...words import Code
 from .. import seams
-from ..steps.building import build
-from ..steps.resume import remember_epochs
+from ..steps.epochs import remember_epochs
+from ..steps.tracing import build
 
 #: What trains a model under parameter servers in place of ``fit``.
 PS_FIT = Code(

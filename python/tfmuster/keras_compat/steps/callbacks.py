@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import seams
@@ -47,3 +48,81 @@ def patch_stops(together: Callable[[Any], bool] = in_multi_worker_strategy) -> N
             self.model.stop_training = agree_on_stop(self.model)
 
     seams.CALLBACKS_EPOCH_END.replace(on_epoch_end)
+
+
+_BATCH_METHODS = (
+    *("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end"),
+    *("on_test_batch_begin", "on_test_batch_end"),
+)
+
+_chose_steps: weakref.WeakSet[Any] = weakref.WeakSet()
+_callbacks: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def may_choose(model: Any) -> bool:
+    """Return whether the steps per execution are free: neither the user nor a callback depends on them."""
+    return (
+        not model.run_eagerly
+        and model.steps_per_execution == 1
+        and model not in _chose_steps
+        and not any(_needs_batches(callback) for callback in _callbacks.get(model, ()))
+    )
+
+
+def _needs_batches(callback: Any) -> bool:
+    import keras
+
+    known = keras.callbacks
+    if (needs := getattr(callback, "needs_batches", None)) is not None:
+        return bool(needs)
+    if isinstance(callback, (known.History, known.ProgbarLogger)):
+        return False
+    if isinstance(callback, (known.ModelCheckpoint, known.BackupAndRestore)):
+        return bool(callback.save_freq != "epoch")
+    if isinstance(callback, known.TensorBoard):
+        return bool(callback.update_freq != "epoch" or seams.PROFILED.of(callback))
+    return overrides(callback, _BATCH_METHODS)
+
+
+def overrides(callback: Any, methods: Iterable[str]) -> bool:
+    """Return whether a callback overrides one of these methods."""
+    import keras
+
+    return any(
+        getattr(getattr(callback, name, None), "__func__", None)
+        is not getattr(keras.callbacks.Callback, name)
+        for name in methods
+    )
+
+
+def callbacks_in(arguments: Mapping[str, Any] | None) -> list[Any]:
+    """Return the callbacks among the arguments of a model's method; none if they are wrong."""
+    given = (arguments or {}).get("callbacks") or ()
+    given = getattr(given, "callbacks", given)
+    return list(given) if isinstance(given, Iterable) else [given]
+
+
+def note_callbacks(model: Any, callbacks: list[Any]) -> None:
+    """Remember the callbacks of the model's current ``fit`` or ``evaluate``."""
+    _callbacks[model] = callbacks
+
+
+def note_choice(model: Any, *, chosen: bool) -> None:
+    """Remember whether a model was compiled with ``steps_per_execution``."""
+    if chosen:
+        _chose_steps.add(model)
+    else:
+        _chose_steps.discard(model)
+
+
+def patch_choices() -> None:
+    """Let a model that was compiled from a saved configuration choose."""
+    stock = seams.COMPILE_FROM_CONFIG.get()
+
+    @functools.wraps(stock)
+    def compile_from_config(self: Any, config: Any) -> None:
+        stock(self, config)
+        # The config of a saved model has every argument, even if the user did not set it.
+        note_choice(self, chosen=False)
+
+    seams.COMPILE_FROM_CONFIG.replace(compile_from_config)

@@ -12,23 +12,24 @@ from .. import seams
 from ..agreement.comparison import agree_on_end, ended_before
 from ..agreement.watching import ended_before_whom
 from ..data.data_errors import readers_errors
-from ..data.own_batches import Taken, has_own_rows, keep_totals, local_part_of, take, totals_of
+from ..data.worker_batches import Taken, has_own_rows, keep_totals, local_part_of, take, totals_of
 from ..losses.loss_parts import has_own_loss
 from ..losses.step_metrics import Log, metrics_of_step
 from ..process import tell, worker_of
-from ..rows.local_batch import (
+from ..rows import (
     LocalBatch,
+    PlaceOfRows,
     absent_to_none,
     as_tensors,
     local_batch,
     part_of,
+    rows_of_step,
     traced_rows,
 )
-from ..rows.step_rows import PlaceOfRows, rows_of_step
 from ..sums.collectives import pack, replica_sum, unpack
 from ..sums.instance_keys import mark_loop
-from .inlining import compiled, inlined
-from .steps_per_execution import MOST_STEPS, StepsPerExecution
+from .epochs import MOST_STEPS, StepsPerExecution
+from .tracing import compiled, inlined
 
 
 def moving_statistics(model: Any) -> list[Any]:

@@ -1,6 +1,6 @@
 """Run ``predict`` on several workers: each predicts its own rows, and all receive all predictions.
 
-If each worker has data of its own (:mod:`.own_rows`), it keeps its predictions.
+If each worker has data of its own (:mod:`.worker_data`), it keeps its predictions.
 
 Gathering the predictions of a batch takes longer than computing them. So they are gathered and put in order
 once, at the end. They are gathered batch by batch only if a callback reads each batch's predictions.
@@ -20,21 +20,22 @@ from ...system.activity import ACTIVITY
 from .. import seams
 from ..agreement.calls import Call
 from ..agreement.comparison import agree_on_call, agree_on_predictions
-from ..data.own_batches import predicting
+from ..data.worker_batches import predicting
 from ..process import multi_worker, worker_of
-from ..rows.local_batch import (
+from ..rows import (
     LocalBatch,
+    PlaceOfRows,
     absent_to_none,
     as_tensors,
     local_batch,
     part_of,
     rows_of,
+    rows_of_step,
     traced_rows,
 )
-from ..rows.step_rows import PlaceOfRows, rows_of_step
 from ..sums.collectives import gather_rows
-from .inlining import compiled
-from .steps_per_execution import overrides
+from .callbacks import overrides
+from .tracing import compiled
 
 _BATCH_METHODS = ("on_predict_batch_begin", "on_predict_batch_end")
 

@@ -12,20 +12,19 @@ from .. import seams
 from ..agreement.calls import Call
 from ..agreement.comparison import agree_on_call
 from ..agreement.seeds import agree_on_seed
-from ..data.data_errors import Recorded, check_labels, generator_ended, raised
-from ..data.feeding import feed_of, set_feed, take_generator
-from ..data.orders import share_order
-from ..data.own_batches import read_own_rows
-from ..data.own_rows import are_own_rows, local_part, refuse_several_devices
+from ..data.data_errors import check_labels, generator_ended, raised
 from ..data.pipelines import is_tuple, shard_files
+from ..data.python_data import Recorded, feed_of, set_feed, share_order, take_generator
 from ..data.row_selection import select_rows
 from ..data.unreadable_rows import cause_in
+from ..data.worker_batches import read_own_rows
+from ..data.worker_data import are_own_rows, local_part, refuse_several_devices
 from ..process import is_chief, multi_worker, tell, worker_of
-from ..rows.local_batch import OfLength, local_batch, without_autotuning
-from .building import build
+from ..rows import OfLength, local_batch, without_autotuning
+from .callbacks import may_choose
+from .epochs import StepsPerExecution, can_begin_at, remember_epochs, set_pace, training_epochs
 from .execution import make_function, moving_statistics
-from .resume import can_begin_at, remember_epochs, set_pace, training_epochs
-from .steps_per_execution import StepsPerExecution, may_choose
+from .tracing import build
 
 
 def _local_dataset(dataset: Any, strategy: Any, *, told: bool, ahead: bool) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...keras_compat.rows.local_batch import LocalBatch
+from ...keras_compat.rows import LocalBatch
 from .weights import PlacedWeights
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfmuster.keras_compat.rows.local_batch import part_of, steps_in_epoch
+from tfmuster.keras_compat.rows import part_of, steps_in_epoch
 from tfmuster.training.batches import shard_description
 
 

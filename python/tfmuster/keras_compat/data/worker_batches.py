@@ -18,7 +18,7 @@ import numpy as np
 from ...errors import DataError
 from .. import seams
 from ..process import worker_of
-from ..rows.local_batch import LocalBatch, rows_of
+from ..rows import LocalBatch, rows_of
 from ..sums.collectives import replica_sum, sum_of_workers
 from .pipelines import is_tuple
 

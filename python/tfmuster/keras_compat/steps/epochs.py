@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
+import os
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...environment import STEPS_PER_EXECUTION_VARIABLE
 from ...errors import CheckpointError
 from ...system.activity import ACTIVITY
 from .. import seams
-from ..data.feeding import feed_of
-from .steps_per_execution import StepsPerExecution, in_executions
+from ..data.python_data import feed_of
 
 _SKIP = "_tfmuster_skip"
 _PACE = "_tfmuster_pace"
@@ -139,3 +140,69 @@ def _has(iterator: Iterator[Any], batches: int) -> bool:
 def _read(iterator: Iterator[Any], batches: int) -> None:
     for _ in range(batches):
         next(iterator)
+
+
+#: Target for the longest execution, in seconds: callbacks and Ctrl-C are handled only between executions.
+_SECONDS = 0.2
+
+#: Most steps of an execution, if the user does not set it.
+MOST_STEPS = 32
+
+
+class StepsPerExecution:
+    """The number of steps of the next execution, the same on all workers.
+
+    Attributes
+    ----------
+    steps : int
+        Wanted number of steps of the next execution.
+    granted : int
+        Actual number of steps: fewer at the end of an epoch.
+    """
+
+    def __init__(self) -> None:
+        self._fixed = int(os.environ.get(STEPS_PER_EXECUTION_VARIABLE) or 0)
+        self.steps = self.granted = self._fixed or 1
+        self._executions = 0
+        self._seconds_per_step = 0.0
+
+    def report(self) -> float:
+        """Return the seconds per step of the previous execution on this worker; 0 if it is not usable."""
+        # The first execution also builds the graph, so its time is not usable.
+        return self._seconds_per_step if self._executions > 1 else 0.0
+
+    def ended(self, seconds: float, mean_report: float) -> None:
+        """Record the seconds of an execution on this worker, and the mean of the workers' reports."""
+        self._executions += 1
+        self._seconds_per_step = seconds / self.granted
+        if mean_report > 0 and not self._fixed:
+            self.steps = min(MOST_STEPS, max(1, int(_SECONDS / mean_report)))
+
+
+def in_executions(epochs: Any, steps: Iterator[Any], pace: StepsPerExecution, skipped: int) -> Iterator[Any]:
+    """Combine single steps of an epoch into executions.
+
+    Parameters
+    ----------
+    epochs : keras EpochIterator
+        Its numbers of steps tell when an epoch ends. Never request a step beyond the end before the data of
+        the earlier steps is read: the generator then restarts the data.
+    steps : iterator of tuples
+        (step, iterator) up to Keras 3.10, (first step, last step, iterator) later.
+    pace : StepsPerExecution
+        Sets how many steps the next execution should have; its ``granted`` is updated.
+    skipped : int
+        Steps of this epoch that were already taken from ``steps``.
+    """
+    left = (epochs.steps_per_epoch or seams.NUM_BATCHES.of(epochs) or float("inf")) - skipped
+    while left > 0:
+        pace.granted = int(min(pace.steps, left))
+        left -= pace.granted
+        first = last = next(steps, None)
+        for _ in range(pace.granted - 1):
+            last = next(steps, None) or last
+        if first is None or last is None:
+            return
+        yield first if len(first) == 2 else (first[0], last[1], last[2])
+    # Exhaust the generator, so that Keras ends the epoch.
+    yield from steps

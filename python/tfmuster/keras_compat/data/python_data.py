@@ -7,7 +7,9 @@ queue, and never asks for more than it holds.
 
 from __future__ import annotations
 
+import functools
 import queue
+import random
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +17,11 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
-from ..rows.local_batch import local_batch
+from .. import seams
+from ..process import is_chief
+from ..rows import local_batch
+from ..sums.collectives import sum_of_workers
+from .data_errors import generator_ended
 
 _FEED = "_tfmuster_feed"
 
@@ -255,3 +261,104 @@ def _shapes(arrays: list[Any]) -> str:
 def _refusal(message: str, found: str, reason: str, fix: str | None = None) -> DataError:
     fix = fix or "return list(x, y) with one row of x for each label, with the same columns in each call"
     return DataError(message, found=found, fix=fix, path=None, reason=reason)
+
+
+def share_order(adapter: Any, strategy: Any) -> None:
+    """Make a data adapter of Keras use the chief's order in each epoch, if it shuffles items."""
+    items = getattr(adapter, "py_dataset", None)
+    if items is None or not getattr(adapter, "shuffle", False) or items.num_batches is None:
+        return
+    ordered = _Ordered(items, strategy)
+    adapter.py_dataset, adapter.shuffle = ordered, False
+    if adapter.enqueuer is not None:
+        adapter.enqueuer.py_dataset, adapter.enqueuer.shuffle = ordered, False
+    stock = adapter.on_epoch_begin
+
+    @functools.wraps(stock)
+    def on_epoch_begin() -> None:
+        # Before Keras's threads request items. All workers begin an epoch together.
+        ordered.shuffle()
+        stock()
+
+    adapter.on_epoch_begin = on_epoch_begin
+
+
+class _Ordered:
+    """A PyDataset whose items come in an order that the chief draws anew for each epoch."""
+
+    def __init__(self, items: Any, strategy: Any) -> None:
+        self._items = items
+        self._strategy = strategy
+        self._order: list[int] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        # A copy in another process is made without `__init__`.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._items, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_items": self._items, "_order": self._order, "_strategy": None}
+
+    def __len__(self) -> int:
+        return int(self._items.num_batches)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._items[index if self._order is None else self._order[index]]
+
+    def shuffle(self) -> None:
+        """Draw the order of an epoch. All workers must call it."""
+        order = list(range(len(self)))
+        # Every worker draws, as one process does, so that their generators stay alike.
+        random.shuffle(order)
+        if not is_chief(self._strategy):
+            order = [0] * len(order)
+        self._order = [int(i) for i in sum_of_workers(self._strategy, np.array(order, np.int64))]
+
+
+class Recorded:
+    """What the Python code of a Keras data adapter has done.
+
+    Attributes
+    ----------
+    exceptions : list of Exception
+        What it has raised.
+    ended : int or None
+        The number of batches of a generator that has ended.
+    """
+
+    def __init__(self, adapter: Any) -> None:
+        self.exceptions: list[Exception] = []
+        self.ended: int | None = None
+        # A PyDataset's adapter has the one, a generator's the other.
+        if callable(make := seams.ITEMS_ITERATOR.of(adapter, None)):
+            seams.ITEMS_ITERATOR.set(adapter, self._recording(make))
+        if callable(make := getattr(adapter, "generator", None)):
+            adapter.generator = self._recording(self._once(make))
+
+    def _once(self, make: Callable[[], Iterator[Any]]) -> Callable[[], Iterator[Any]]:
+        """Refuse a second pass, for which Keras would repeat the first two batches of a generator."""
+
+        def batches() -> Iterator[Any]:
+            if self.ended is not None:
+                raise generator_ended(self.ended, None)
+            number = 0
+            for batch in make():
+                number += 1
+                yield batch
+            self.ended = number
+
+        return batches
+
+    def _recording(self, make: Callable[[], Iterator[Any]]) -> Callable[[], Iterator[Any]]:
+        @functools.wraps(make)
+        def batches() -> Iterator[Any]:
+            try:
+                yield from make()
+            except GeneratorExit:
+                raise
+            except Exception as error:
+                self.exceptions.append(error)
+                raise
+
+        return batches
