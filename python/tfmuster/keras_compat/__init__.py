@@ -15,8 +15,8 @@ Changes
   gradients add up to those of one process, also for a partial last batch, masks and sample weights.
 - **Random numbers.** Dropout and noise of a row depend on its place in the global batch.
 - **Gradients.** They are summed before the optimizer clips them or tests them for infinity.
-- **Own rows.** If each worker has data of its own (:mod:`.worker_data`), its batches are its rows of the global
-  batches. The workers add up their rows a few batches at a time, and end together.
+- **Own rows.** If each worker has data of its own (:mod:`.worker_data`), its batches are its rows of the
+  global batches. The workers add up their rows a few batches at a time, and end together.
 - **Logs and moving statistics.** One all-reduce of one packed vector per execution gives all workers the
   same logs and, for layers such as BatchNormalization, the same non-trainable weights. Another one reads all
   metrics at the end of an epoch.

@@ -18,13 +18,14 @@ from .steps.callbacks import patch_choices, patch_stops
 from .steps.epochs import patch_epochs
 from .steps.predicting import patch_predict
 from .steps.tracing import patch_functions
-from .steps.trainer import patch_trainer
 from .sums.gradients import patch_gradients
 from .sums.instance_keys import patch_broadcasts, patch_gathers
 
 
 def patch_on_tensorflow() -> None:
     """Patch Keras 3 on TensorFlow for ``MultiWorkerMirroredStrategy`` and parameter servers."""
+    from .steps.trainer import patch_trainer  # the only one that needs TensorFlow to be imported
+
     patch_run()
     patch_shuffle()
     patch_epochs()

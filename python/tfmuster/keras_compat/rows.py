@@ -1,4 +1,4 @@
-"""The rows of a global batch that one worker reads.
+"""Which rows of a global batch one worker works on.
 
 A *global batch* is what all replicas together consume in one training step. Each worker gets its own
 contiguous rows of it. Concatenated in worker order, these rows equal the batch of a single process byte for
@@ -9,11 +9,59 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from .losses import loss_parts
 from .process import batches_in_step
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+#: A tensor, or a structure of tensors as :mod:`tf.nest` knows it.
+Tensors: TypeAlias = "tf.Tensor | tuple[Any, ...] | list[Any] | dict[str, Any]"
+
+#: A number of rows that is known, or known only when the graph runs.
+Count: TypeAlias = "int | tf.Tensor"
+
+_PIPELINE = "_tfmuster_pipeline"
+
+
+class WorkerPipeline(Protocol):
+    """Make a data set that reads only what one worker trains on."""
+
+    def __call__(
+        self,
+        worker: int | None = None,
+        workers: int = 1,
+        /,
+        *,
+        every: tuple[int, int] = (0, 1),
+        skip: int = 0,
+    ) -> tf.data.Dataset:
+        """Return a data set of :class:`LocalBatch`: the rows of one of ``workers``.
+
+        Parameters
+        ----------
+        worker : int, optional
+            Index of the worker. Default: the elements are global batches.
+        workers : int
+            Number of workers.
+        every : (int, int)
+            With ``(i, n)``, only each n-th batch, starting with the i-th.
+        skip : int
+            Number of these batches to leave out first.
+        """
+
+
+def attach_pipeline(dataset: tf.data.Dataset, pipeline: WorkerPipeline) -> None:
+    """Let ``fit`` and parameter servers read a data set of global batches by a pipeline for each worker."""
+    setattr(dataset, _PIPELINE, pipeline)
+
+
+def attached_pipeline(data: object) -> WorkerPipeline | None:
+    """Return the pipeline of :func:`attach_pipeline`; None if the data have none."""
+    return getattr(data, _PIPELINE, None)
 
 
 class LocalBatch(NamedTuple):
@@ -30,60 +78,61 @@ class LocalBatch(NamedTuple):
     rows : scalar int64 tensor
         Number of rows that count: all of them, or 0.
     global_rows : scalar int64 tensor
-        Rows of the global batch.
+        Rows of the global batch; negative if the other workers' rows do not matter.
     """
 
-    data: Any
-    rows: Any
-    global_rows: Any
+    data: Tensors
+    rows: tf.Tensor
+    global_rows: tf.Tensor
 
 
-def traced_rows(data: Any) -> int | None:
-    """Return the first dimension of a batch's tensors, if their shapes have one while a step is traced."""
-    import tensorflow as tf
+class WorkerBatch(NamedTuple):
+    """A batch of data that only this worker has, with what it has to tell the others.
 
-    shapes = [getattr(each, "shape", None) for each in tf.nest.flatten(data)]
-    known = {shape[0] for shape in shapes if shape is not None and shape.rank}
-    return known.pop() if len(known) == 1 else None
+    Attributes
+    ----------
+    data
+        Tensors of the rows; a placeholder of one row if the worker has no more data.
+    rows : scalar int64 tensor
+        Number of rows that count.
+    ahead : int64 tensor
+        Rows of this worker in each batch of a group of batches that are read together.
+    position : scalar int64 tensor
+        Index of this batch in its group, the same on all workers.
+    """
+
+    data: Tensors
+    rows: tf.Tensor
+    ahead: tf.Tensor
+    position: tf.Tensor
 
 
-def rows_to_read(start: Any, stop: Any) -> tuple[Any, Any]:
-    """Return ``[start, stop)`` of :func:`part_of`, or the row before it if that range is empty."""
-    import tensorflow as tf
-
-    return tf.where(stop > start, start, tf.maximum(start - 1, 0)), tf.maximum(stop, 1)
-
-
-def rows_to_read_of(start: int, stop: int) -> tuple[int, int]:
-    """Return the same as :func:`rows_to_read` for numbers."""
-    return (start, stop) if stop > start else (max(start - 1, 0), max(stop, 1))
-
-
-def part_of(rows: Any, part: Any, parts: int) -> tuple[Any, Any]:
+def part_of(rows: Count, part: Count, parts: int) -> tuple[Count, Count]:
     """Return the rows ``[start, stop)`` of a batch that part number ``part`` of ``parts`` gets.
 
     Parts are contiguous, in order, and even: if the rows don't divide, some parts get one more row.
     TensorFlow's DATA auto-shard instead fills the first workers of a partial batch and leaves the last ones
-    without rows; with an even split, the mean over replicas stays the mean over rows.
-
-    Parameters
-    ----------
-    rows : int or scalar integer tensor
-        Rows of the global batch.
-    part : int or scalar integer tensor
-        Index of the part, from 0.
-    parts : int
-        Number of parts.
-
-    Returns
-    -------
-    (start, stop)
-        Values of the arguments' type. The range is empty only if there are fewer rows than parts.
+    without rows; with an even split, the mean over replicas stays the mean over rows. The range is empty only
+    if there are fewer rows than parts.
     """
     return rows * part // parts, rows * (part + 1) // parts
 
 
-def suits_replicas(global_batch: int, strategy: Any) -> bool:
+def rows_to_read(start: tf.Tensor, stop: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return ``[start, stop)`` of :func:`part_of`, or the row before it if that range is empty."""
+    import tensorflow as tf
+
+    stop = tf.maximum(stop, 1)
+    return tf.minimum(start, stop - 1), stop
+
+
+def rows_to_read_of(start: int, stop: int) -> tuple[int, int]:
+    """Return the same as :func:`rows_to_read` for numbers."""
+    stop = max(stop, 1)
+    return min(start, stop - 1), stop
+
+
+def suits_replicas(global_batch: int, strategy: tf.distribute.Strategy | None) -> bool:
     """Return whether a batch has equally many rows for each replica: now, or before hosts were lost."""
     counts = [1] if strategy is None else [strategy.num_replicas_in_sync, batches_in_step(strategy)]
     return global_batch >= 1 and any(global_batch % count == 0 for count in counts)
@@ -94,7 +143,7 @@ def steps_in_epoch(rows: int, global_batch: int, *, drop_remainder: bool = False
     return rows // global_batch if drop_remainder else -(-rows // global_batch)
 
 
-def without_autotuning(dataset: Any) -> Any:
+def without_autotuning(data: tf.data.Dataset | tf.distribute.DistributedDataset) -> tf.data.Dataset:
     """Turn off tf.data's autotuning thread, unless the data set's options set autotuning.
 
     The thread sleeps for 10 ms, then 20, 40, and so on up to a minute. Code that drops the iterator, such as
@@ -104,14 +153,35 @@ def without_autotuning(dataset: Any) -> Any:
     """
     import tensorflow as tf
 
-    if not isinstance(dataset, tf.data.Dataset) or dataset.options().autotune.enabled is not None:
-        return dataset
+    if not isinstance(data, tf.data.Dataset) or data.options().autotune.enabled is not None:
+        return data
     options = tf.data.Options()
     options.autotune.enabled = False
-    return dataset.with_options(options)
+    return data.with_options(options)
 
 
-def local_batch(batch: Any, worker: int, workers: int) -> LocalBatch:
+def map_elements(
+    dataset: tf.data.Dataset, function: Callable[..., object], **options: object
+) -> tf.data.Dataset:
+    """Map a function that takes each element as one argument, also if it is a tuple."""
+    import tensorflow as tf
+
+    several = type(dataset.element_spec) is tuple
+
+    # It would convert the function anew for each data set, and has nothing to convert in it.
+    @tf.autograph.experimental.do_not_convert
+    def mapped(*parts: Tensors) -> object:
+        return function(parts if several else parts[0])
+
+    return dataset.map(mapped, **options)
+
+
+def worker_rows(dataset: tf.data.Dataset, worker: int, workers: int, **options: object) -> tf.data.Dataset:
+    """Return a data set of one worker's rows of the global batches of another; ``options`` are of `map`."""
+    return map_elements(dataset, lambda batch: local_batch(batch, worker, workers), **options)
+
+
+def local_batch(batch: Tensors, worker: int, workers: int) -> LocalBatch:
     """Return one worker's rows of a global batch."""
     import tensorflow as tf
 
@@ -120,24 +190,24 @@ def local_batch(batch: Any, worker: int, workers: int) -> LocalBatch:
     first, end = rows_to_read(start, stop)
     of_rows = {id(tensor) for tensor in _with_rows(batch)}
 
-    def part(tensor: Any) -> Any:
+    def part(tensor: tf.Tensor | None) -> tf.Tensor | None:
         if tensor is None or id(tensor) not in of_rows:
             return tensor
         if isinstance(tensor, tf.SparseTensor):
             others = tf.cast(tensor.dense_shape[1:], tf.int64)
-            rows = tf.sparse.slice(
+            part = tf.sparse.slice(
                 tensor,
                 tf.concat([[first], tf.zeros_like(others)], axis=0),
                 tf.concat([[end - first], others], axis=0),
             )
-            rows.set_shape([None, *tensor.shape[1:]])
-            return rows
+            part.set_shape([None, *tensor.shape[1:]])
+            return part
         return tensor[first:end]
 
     return LocalBatch(tf.nest.map_structure(part, batch), stop - start, rows)
 
 
-def rows_of(batch: Any) -> Any:
+def rows_of(batch: Tensors) -> tf.Tensor:
     """Return the number of rows of a batch, a scalar int64 tensor."""
     import tensorflow as tf
 
@@ -149,7 +219,7 @@ def rows_of(batch: Any) -> Any:
     return tf.shape(first, out_type=tf.int64)[0]
 
 
-def _with_rows(batch: Any) -> list[Any]:
+def _with_rows(batch: Tensors) -> list[tf.Tensor]:
     """Return the tensors of a batch that have rows; the first one has the number of rows that counts.
 
     An input may also have something that belongs to all of its rows, such as the matrix of a graph. If the
@@ -171,14 +241,14 @@ def _with_rows(batch: Any) -> list[Any]:
     return [*unknown, *known, *shapeless]
 
 
-def absent_to_none(data: Any) -> Any:
+def absent_to_none(data: Tensors) -> Tensors:
     """Replace absent optional values with None, as Keras's steps expect."""
     import tensorflow as tf
 
     return tf.nest.map_structure(lambda t: None if isinstance(t, tf.experimental.Optional) else t, data)
 
 
-def as_tensors(batch: Any) -> Any:
+def as_tensors(batch: object) -> Tensors:
     """Convert a batch of arrays to tensors; None stays None."""
     import tensorflow as tf
 
@@ -188,7 +258,7 @@ def as_tensors(batch: Any) -> Any:
 class OfLength:
     """A Keras data adapter with another number of batches."""
 
-    def __init__(self, adapter: Any, batches: int | None) -> None:
+    def __init__(self, adapter: object, batches: int | None) -> None:
         self._adapter = adapter
         self.num_batches = batches
 
@@ -216,19 +286,22 @@ class PlaceOfRows(NamedTuple):
         The number of the worker's rows, if the shapes of the batch have it while the step is traced.
     """
 
-    rows: Any
-    global_rows: Any
-    first: Any
-    traced: int | None = None
+    rows: tf.Tensor
+    global_rows: tf.Tensor
+    first: tf.Tensor
+    traced: int | None
 
 
 @contextlib.contextmanager
-def rows_of_step(place: PlaceOfRows) -> Iterator[None]:
-    """Inside the block, a step works on these rows of a global batch."""
+def rows_of_step(part: LocalBatch, first: tf.Tensor) -> Iterator[None]:
+    """Inside the block, a step works on these rows of a global batch, where they begin with row ``first``."""
     import tensorflow as tf
 
-    _step.place = place
-    _step.share = tf.cast(place.rows, tf.float32) / tf.cast(place.global_rows, tf.float32)
+    shapes = [getattr(tensor, "shape", None) for tensor in tf.nest.flatten(part.data)]
+    lengths = {shape[0] for shape in shapes if shape is not None and shape.rank}
+    traced = lengths.pop() if len(lengths) == 1 else None
+    _step.place = PlaceOfRows(part.rows, part.global_rows, first, traced)
+    _step.share = tf.cast(part.rows, tf.float32) / tf.cast(part.global_rows, tf.float32)
     loss_parts.begin(_step.share)
     try:
         yield
@@ -242,7 +315,7 @@ def place_of_rows() -> PlaceOfRows | None:
     return getattr(_step, "place", None)
 
 
-def share_of_rows() -> Any:
+def share_of_rows() -> tf.Tensor:
     """Return this worker's share of the rows of the global batch; None outside of a step."""
     return getattr(_step, "share", None)
 

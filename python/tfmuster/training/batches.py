@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import DataError
 from ..keras_compat.rows import (
     LocalBatch,
+    attach_pipeline,
     part_of,
     rows_to_read,
     steps_in_epoch,
@@ -115,8 +116,7 @@ def batches(
         )
 
     whole = pipeline()
-    # With several workers, keras_compat and parameter_server call this; any other reader gets global batches.
-    whole.tfmuster_parts = pipeline
+    attach_pipeline(whole, pipeline)
     return whole
 
 

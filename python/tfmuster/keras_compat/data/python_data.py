@@ -1,8 +1,12 @@
-"""Train on generators that can be called only in the main thread, such as those written in R.
+"""Data that Python code makes, one batch after another: generators and PyDatasets.
 
-TensorFlow reads a data set in threads of its own. So the main thread calls the generator before each
-execution, as often as the execution has steps, and puts the batches into a queue. The data set reads that
-queue, and never asks for more than it holds.
+TensorFlow reads a data set in threads of its own. A generator written in R can be called only in the main
+thread. So the main thread calls it before each execution, as often as the execution has steps, and puts the
+batches into a queue. The data set reads that queue, and never asks for more than it holds (:class:`Feed`).
+
+Keras shuffles the items of a PyDataset with Python's generator of random numbers, in a thread. If a program
+draws numbers of that generator while it makes items, the workers' orders would soon differ, and so would the
+rows that they train on (:func:`share_order`).
 """
 
 from __future__ import annotations
@@ -12,18 +16,20 @@ import queue
 import random
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import DataError
 from .. import seams
 from ..process import is_chief
-from ..rows import local_batch
 from ..sums.collectives import sum_of_workers
 from .data_errors import generator_ended
 
-_FEED = "_tfmuster_feed"
+if TYPE_CHECKING:
+    import keras
+    import numpy.typing as npt
+    import tensorflow as tf
 
 #: Longest wait for a batch, in seconds. The batches of an execution are in the queue before it begins.
 _SECONDS = 10.0
@@ -32,13 +38,13 @@ _SECONDS = 10.0
 class Calls:
     """An iterator over what a function returns, up to None. Keras calls it in the main thread."""
 
-    def __init__(self, function: Callable[[], Any]) -> None:
+    def __init__(self, function: Callable[[], object]) -> None:
         self._function = function
 
     def __iter__(self) -> Calls:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         value = self._function()
         if value is None:
             raise StopIteration
@@ -54,11 +60,11 @@ class Feed:
         Yields the batches that :meth:`fed` has put into the queue. Before that, it yields the first batch.
     """
 
-    def __init__(self, source: Iterator[Any]) -> None:
+    def __init__(self, source: Iterator[object]) -> None:
         import tensorflow as tf
 
         self._source = source
-        self._queue: queue.Queue[Any] = queue.Queue()
+        self._queue: queue.Queue[tuple[Any, ...] | None] = queue.Queue()
         self._batches = self._epochs = 0
         self._started = False
         self._spec: Any = None
@@ -75,20 +81,16 @@ class Feed:
             lambda array: tf.TensorSpec([None, *array.shape[1:]], array.dtype), self._first
         )
         self.dataset = tf.data.Dataset.from_generator(self._read, output_signature=self._spec)
-        # Without prefetching, which would wait for batches that nobody has requested.
-        self.dataset.tfmuster_parts = lambda part, parts, **_: self.dataset.map(
-            tf.autograph.experimental.do_not_convert(
-                lambda *batch: local_batch(batch if len(batch) > 1 else batch[0], part, parts)
-            )
-        )
 
-    def fed(self, epochs: Any, steps: Iterator[Any]) -> Iterator[Any]:
+    def fed(
+        self, executions: Iterator[Any], steps_per_execution: int, steps_per_epoch: int | None
+    ) -> Iterator[Any]:
         """Yield Keras's executions of an epoch, each after its batches are in the queue."""
         self._epochs += 1
         done = 0
-        for execution in steps:
+        for execution in executions:
             before = done
-            for _ in range(epochs.steps_per_execution):
+            for _ in range(steps_per_execution):
                 batch = self._next() if self._started else self._first
                 self._started = True
                 # None ends the data set, too: an execution may combine more steps than there are batches.
@@ -96,24 +98,21 @@ class Feed:
                 if batch is None:
                     break
                 done += 1
-            if batch is None and (done == 0 or epochs.steps_per_epoch):
-                raise self._ended(done, epochs.steps_per_epoch)
+            if batch is None and (done == 0 or steps_per_epoch):
+                raise DataError(
+                    "The generator ended before the training did.",
+                    found=f"{done} of {steps_per_epoch or 'unknown'} steps in its pass number {self._epochs}",
+                    fix="let it return batches without end and pass steps_per_epoch or validation_steps; "
+                    "a generator that ends serves one pass over the data",
+                    path=None,
+                    reason="generator-ended",
+                )
             if done > before:
                 yield execution
             if batch is None:
                 return
 
-    def _ended(self, done: int, steps: int | None) -> DataError:
-        return DataError(
-            "The generator ended before the training did.",
-            found=f"{done} of {steps or 'unknown'} steps in its pass number {self._epochs}",
-            fix="let it return batches without end and pass steps_per_epoch or validation_steps; a generator "
-            "that ends serves one pass over the data",
-            path=None,
-            reason="generator-ended",
-        )
-
-    def _next(self) -> Any:
+    def _next(self) -> tuple[Any, ...] | None:
         try:
             value = next(self._source)
         except StopIteration:
@@ -121,7 +120,7 @@ class Feed:
         self._batches += 1
         return self._checked(_as_arrays(value, self._batches))
 
-    def _checked(self, batch: Any) -> Any:
+    def _checked(self, batch: tuple[Any, ...]) -> tuple[Any, ...]:
         import tensorflow as tf
 
         arrays = tf.nest.flatten(batch)
@@ -149,7 +148,7 @@ class Feed:
                 f"{_shapes(tf.nest.flatten(self._first))}",
                 "batch-shape",
             )
-        return tf.nest.map_structure(
+        return tf.nest.map_structure(  # type: ignore[no-any-return]
             lambda spec, array: array.astype(spec.dtype.as_numpy_dtype, copy=False), self._spec, batch
         )
 
@@ -162,13 +161,10 @@ class Feed:
             yield batch
 
 
-def take_generator(arguments: dict[str, Any], strategy: Any) -> Feed | None:
+def take_generator(arguments: dict[str, Any], strategy: tf.distribute.Strategy) -> Feed | None:
     """Replace a generator of R among the arguments of an epoch iterator by a data set.
 
-    Returns
-    -------
-    Feed or None
-        None if the data is not such a generator.
+    Return None if the data are no such generator.
     """
     source: Any = arguments.get("x")
     if not _in_main_thread_only(source):
@@ -193,28 +189,18 @@ def take_generator(arguments: dict[str, Any], strategy: Any) -> Feed | None:
     return feed
 
 
-def set_feed(epochs: Any, feed: Feed | None) -> None:
-    """Let an epoch iterator call a generator before each execution."""
-    setattr(epochs, _FEED, feed)
-
-
-def feed_of(epochs: Any) -> Feed | None:
-    """Return the feed of an epoch iterator; None if it does not read a generator of R."""
-    return getattr(epochs, _FEED, None)
-
-
-def _in_main_thread_only(source: Any) -> bool:
+def _in_main_thread_only(source: object) -> bool:
     if isinstance(source, types.GeneratorType):
         # R's keras3 wraps reticulate's iterator into a generator: `lambda iterator: (yield from iterator)`.
         return source.gi_frame is not None and any(
-            _in_main_thread_only(each)
-            for each in source.gi_frame.f_locals.values()
-            if not isinstance(each, types.GeneratorType)
+            _in_main_thread_only(value)
+            for value in source.gi_frame.f_locals.values()
+            if not isinstance(value, types.GeneratorType)
         )
     return isinstance(source, Calls) or type(source).__module__ == "rpytools.generator"
 
 
-def _as_arrays(value: Any, number: int) -> tuple[Any, ...]:
+def _as_arrays(value: object, number: int) -> tuple[Any, ...]:
     """Return a batch as a tuple of structures of arrays, which share no memory with R.
 
     TensorFlow releases the arrays in its own threads, and R's memory must not be released there.
@@ -232,88 +218,35 @@ def _as_arrays(value: Any, number: int) -> tuple[Any, ...]:
             "batch-shape",
         )
 
-    def array(each: Any) -> Any:
-        copied = np.array(each)
-        if copied.dtype.kind not in "fiub":
+    def as_array(value: object) -> npt.NDArray[np.generic]:
+        array = np.array(value)
+        if array.dtype.kind not in "fiub":
             raise _refusal(
                 "The batches of a generator must be arrays of numbers.",
-                f"batch {number} has values of type {copied.dtype}",
+                f"batch {number} has values of type {array.dtype}",
                 "not-numbers",
             )
-        return copied.astype(keras.config.floatx()) if copied.dtype == np.float64 else copied
+        return array.astype(keras.config.floatx()) if array.dtype == np.float64 else array
 
     # A list of numbers is a vector of R, any other list a structure of arrays.
-    return tuple(tf.nest.map_structure(array, _vectors(part)) for part in parts)
+    return tuple(tf.nest.map_structure(as_array, _vectors(part)) for part in parts)
 
 
-def _vectors(part: Any) -> Any:
+def _vectors(part: object) -> object:
     if isinstance(part, (list, tuple)):
-        if part and all(isinstance(each, (bool, int, float)) for each in part):
+        if part and all(isinstance(value, (bool, int, float)) for value in part):
             return np.array(part)
-        return tuple(_vectors(each) for each in part)
-    return {key: _vectors(each) for key, each in part.items()} if isinstance(part, dict) else part
+        return tuple(map(_vectors, part))
+    return {key: _vectors(value) for key, value in part.items()} if isinstance(part, dict) else part
 
 
-def _shapes(arrays: list[Any]) -> str:
+def _shapes(arrays: list[npt.NDArray[np.generic]]) -> str:
     return ", ".join("x".join(map(str, array.shape)) or "scalar" for array in arrays)
 
 
 def _refusal(message: str, found: str, reason: str, fix: str | None = None) -> DataError:
     fix = fix or "return list(x, y) with one row of x for each label, with the same columns in each call"
     return DataError(message, found=found, fix=fix, path=None, reason=reason)
-
-
-def share_order(adapter: Any, strategy: Any) -> None:
-    """Make a data adapter of Keras use the chief's order in each epoch, if it shuffles items."""
-    items = getattr(adapter, "py_dataset", None)
-    if items is None or not getattr(adapter, "shuffle", False) or items.num_batches is None:
-        return
-    ordered = _Ordered(items, strategy)
-    adapter.py_dataset, adapter.shuffle = ordered, False
-    if adapter.enqueuer is not None:
-        adapter.enqueuer.py_dataset, adapter.enqueuer.shuffle = ordered, False
-    stock = adapter.on_epoch_begin
-
-    @functools.wraps(stock)
-    def on_epoch_begin() -> None:
-        # Before Keras's threads request items. All workers begin an epoch together.
-        ordered.shuffle()
-        stock()
-
-    adapter.on_epoch_begin = on_epoch_begin
-
-
-class _Ordered:
-    """A PyDataset whose items come in an order that the chief draws anew for each epoch."""
-
-    def __init__(self, items: Any, strategy: Any) -> None:
-        self._items = items
-        self._strategy = strategy
-        self._order: list[int] | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        # A copy in another process is made without `__init__`.
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._items, name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_items": self._items, "_order": self._order, "_strategy": None}
-
-    def __len__(self) -> int:
-        return int(self._items.num_batches)
-
-    def __getitem__(self, index: int) -> Any:
-        return self._items[index if self._order is None else self._order[index]]
-
-    def shuffle(self) -> None:
-        """Draw the order of an epoch. All workers must call it."""
-        order = list(range(len(self)))
-        # Every worker draws, as one process does, so that their generators stay alike.
-        random.shuffle(order)
-        if not is_chief(self._strategy):
-            order = [0] * len(order)
-        self._order = [int(i) for i in sum_of_workers(self._strategy, np.array(order, np.int64))]
 
 
 class Recorded:
@@ -355,10 +288,61 @@ class Recorded:
         def batches() -> Iterator[Any]:
             try:
                 yield from make()
-            except GeneratorExit:
-                raise
             except Exception as error:
                 self.exceptions.append(error)
                 raise
 
         return batches
+
+
+def share_order(adapter: Any, strategy: tf.distribute.Strategy) -> None:
+    """Make a data adapter of Keras use the chief's order in each epoch, if it shuffles items."""
+    items = getattr(adapter, "py_dataset", None)
+    if items is None or not getattr(adapter, "shuffle", False) or items.num_batches is None:
+        return
+    ordered = _Ordered(items, strategy)
+    adapter.py_dataset, adapter.shuffle = ordered, False
+    if adapter.enqueuer is not None:
+        adapter.enqueuer.py_dataset, adapter.enqueuer.shuffle = ordered, False
+    stock = adapter.on_epoch_begin
+
+    @functools.wraps(stock)
+    def on_epoch_begin() -> None:
+        # Before Keras's threads request items. All workers begin an epoch together.
+        ordered.shuffle()
+        stock()
+
+    adapter.on_epoch_begin = on_epoch_begin
+
+
+class _Ordered:
+    """A PyDataset whose items come in an order that the chief draws anew for each epoch."""
+
+    def __init__(self, items: keras.utils.PyDataset, strategy: tf.distribute.Strategy) -> None:
+        self._items = items
+        self._strategy = strategy
+        self._order: list[int] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        # A copy in another process is made without `__init__`.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._items, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_items": self._items, "_order": self._order, "_strategy": None}
+
+    def __len__(self) -> int:
+        return int(self._items.num_batches)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._items[index if self._order is None else self._order[index]]
+
+    def shuffle(self) -> None:
+        """Draw the order of an epoch. All workers must call it."""
+        order = list(range(len(self)))
+        # Every worker draws, as one process does, so that their generators stay alike.
+        random.shuffle(order)
+        if not is_chief(self._strategy):
+            order = [0] * len(order)
+        self._order = [int(i) for i in sum_of_workers(self._strategy, np.array(order, np.int64))]

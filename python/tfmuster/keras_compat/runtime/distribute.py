@@ -25,7 +25,7 @@ from ...errors import StrategyError
 from ...options.hints import Hint
 from ...words import Words
 from .. import seams
-from ..data.worker_data import are_own_rows
+from ..data.worker_data import only_this_worker_has
 from ..process import PROCESS, multi_worker, worker_of
 from .alone import refuse_loop
 
@@ -201,7 +201,7 @@ def _scaled(arguments: dict[str, Any], workers: int) -> dict[str, Any]:
     import tensorflow as tf
 
     data = arguments.get("x")
-    if are_own_rows(data):
+    if only_this_worker_has(data):
         # Their batch size is that of a worker already.
         return {}
     if isinstance(data, tf.data.Dataset):

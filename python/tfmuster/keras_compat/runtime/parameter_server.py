@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import StrategyError
 from ...words import Code
 from .. import seams
-from ..steps.epochs import remember_epochs
+from ..steps.epochs import remember_epochs, state_of
 from ..steps.tracing import build
 
 #: What trains a model under parameter servers in place of ``fit``.
@@ -77,7 +77,7 @@ class Position:
 
     def reached(self) -> tuple[int, int]:
         """Return the epoch and step to start at, from 0: those of a restored checkpoint, else (0, 0)."""
-        epoch, step = self.__dict__.pop("_tfmuster_skip", (0, 0))
+        epoch, step = state_of(self).take_begin()
         return int(epoch), int(step)
 
 

@@ -1,31 +1,41 @@
-"""Add callbacks to every ``fit`` of Keras."""
+"""The callbacks of a call: those that tfmuster adds, where they stop, and whether one needs every step."""
 
 from __future__ import annotations
 
 import functools
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import seams
 from ..agreement.comparison import agree_on_stop
 from ..process import in_multi_worker_strategy
 
-#: Takes the callbacks of a ``fit`` and returns the ones to add.
-CallbackMaker = Callable[[Sequence[Any]], list[Any]]
-_makers: list[CallbackMaker] = []
+if TYPE_CHECKING:
+    import keras
+
+_BATCH_METHODS = (
+    *("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end"),
+    *("on_test_batch_begin", "on_test_batch_end"),
+)
+
+_chose_steps: weakref.WeakSet[keras.Model] = weakref.WeakSet()
+_callbacks: weakref.WeakKeyDictionary[keras.Model, list[object]] = weakref.WeakKeyDictionary()
 
 
-def patch_callback_list(make: CallbackMaker) -> None:
-    """Add the callbacks that `make` returns to every ``fit``, ``evaluate``, and ``predict`` of Keras."""
-    if make in _makers:
-        return
-    _makers.append(make)
-    stock_init = seams.CALLBACKS_INIT.get()
+@functools.cache
+def patch_callback_list(
+    make: Callable[[Sequence[keras.callbacks.Callback]], list[keras.callbacks.Callback]],
+) -> None:
+    """Add the callbacks that `make` returns to every ``fit``, ``evaluate``, and ``predict`` of Keras.
 
-    @functools.wraps(stock_init)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        stock_init(self, *args, **kwargs)
+    `make` takes the callbacks of the call. A second call does nothing.
+    """
+    stock = seams.CALLBACKS_INIT.get()
+
+    @functools.wraps(stock)
+    def init(self: keras.callbacks.CallbackList, *args: object, **kwargs: object) -> None:
+        stock(self, *args, **kwargs)
         for callback in make(self.callbacks):
             callback.set_params(self.params)
             callback.set_model(self.model)
@@ -34,7 +44,7 @@ def patch_callback_list(make: CallbackMaker) -> None:
     seams.CALLBACKS_INIT.replace(init)
 
 
-def patch_stops(together: Callable[[Any], bool] = in_multi_worker_strategy) -> None:
+def patch_stops(together: Callable[[keras.Model], bool] = in_multi_worker_strategy) -> None:
     """Let all workers stop a ``fit`` after the same epoch, also if a callback of one worker stops it.
 
     ``together`` tells whether a model has several workers.
@@ -42,7 +52,7 @@ def patch_stops(together: Callable[[Any], bool] = in_multi_worker_strategy) -> N
     stock = seams.CALLBACKS_EPOCH_END.get()
 
     @functools.wraps(stock)
-    def on_epoch_end(self: Any, *args: Any, **kwargs: Any) -> None:
+    def on_epoch_end(self: keras.callbacks.CallbackList, *args: object, **kwargs: object) -> None:
         stock(self, *args, **kwargs)
         if together(self.model):
             self.model.stop_training = agree_on_stop(self.model)
@@ -50,16 +60,7 @@ def patch_stops(together: Callable[[Any], bool] = in_multi_worker_strategy) -> N
     seams.CALLBACKS_EPOCH_END.replace(on_epoch_end)
 
 
-_BATCH_METHODS = (
-    *("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end"),
-    *("on_test_batch_begin", "on_test_batch_end"),
-)
-
-_chose_steps: weakref.WeakSet[Any] = weakref.WeakSet()
-_callbacks: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-
-
-def may_choose(model: Any) -> bool:
+def may_choose(model: keras.Model) -> bool:
     """Return whether the steps per execution are free: neither the user nor a callback depends on them."""
     return (
         not model.run_eagerly
@@ -69,22 +70,21 @@ def may_choose(model: Any) -> bool:
     )
 
 
-def _needs_batches(callback: Any) -> bool:
+def _needs_batches(callback: object) -> bool:
     import keras
 
-    known = keras.callbacks
     if (needs := getattr(callback, "needs_batches", None)) is not None:
         return bool(needs)
-    if isinstance(callback, (known.History, known.ProgbarLogger)):
+    if isinstance(callback, (keras.callbacks.History, keras.callbacks.ProgbarLogger)):
         return False
-    if isinstance(callback, (known.ModelCheckpoint, known.BackupAndRestore)):
+    if isinstance(callback, (keras.callbacks.ModelCheckpoint, keras.callbacks.BackupAndRestore)):
         return bool(callback.save_freq != "epoch")
-    if isinstance(callback, known.TensorBoard):
+    if isinstance(callback, keras.callbacks.TensorBoard):
         return bool(callback.update_freq != "epoch" or seams.PROFILED.of(callback))
     return overrides(callback, _BATCH_METHODS)
 
 
-def overrides(callback: Any, methods: Iterable[str]) -> bool:
+def overrides(callback: object, methods: Iterable[str]) -> bool:
     """Return whether a callback overrides one of these methods."""
     import keras
 
@@ -95,19 +95,19 @@ def overrides(callback: Any, methods: Iterable[str]) -> bool:
     )
 
 
-def callbacks_in(arguments: Mapping[str, Any] | None) -> list[Any]:
+def callbacks_in(arguments: Mapping[str, Any] | None) -> list[object]:
     """Return the callbacks among the arguments of a model's method; none if they are wrong."""
-    given = (arguments or {}).get("callbacks") or ()
-    given = getattr(given, "callbacks", given)
-    return list(given) if isinstance(given, Iterable) else [given]
+    callbacks = (arguments or {}).get("callbacks") or ()
+    callbacks = getattr(callbacks, "callbacks", callbacks)
+    return list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
 
 
-def note_callbacks(model: Any, callbacks: list[Any]) -> None:
+def note_callbacks(model: keras.Model, callbacks: list[object]) -> None:
     """Remember the callbacks of the model's current ``fit`` or ``evaluate``."""
     _callbacks[model] = callbacks
 
 
-def note_choice(model: Any, *, chosen: bool) -> None:
+def note_choice(model: keras.Model, *, chosen: bool) -> None:
     """Remember whether a model was compiled with ``steps_per_execution``."""
     if chosen:
         _chose_steps.add(model)
@@ -120,7 +120,7 @@ def patch_choices() -> None:
     stock = seams.COMPILE_FROM_CONFIG.get()
 
     @functools.wraps(stock)
-    def compile_from_config(self: Any, config: Any) -> None:
+    def compile_from_config(self: keras.Model, config: dict[str, Any]) -> None:
         stock(self, config)
         # The config of a saved model has every argument, even if the user did not set it.
         note_choice(self, chosen=False)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import DataError
+from ...keras_compat.rows import attached_pipeline
 from ...words import Code, Words
 
 
@@ -40,7 +41,7 @@ def worker_datasets(dataset_fn: Any, workers: int, *, together: bool, done: int 
     passed = done if together else -(-done // workers)
     made = []
     for worker in range(workers):
-        if (pipeline := getattr(dataset_fn, "tfmuster_parts", None)) is not None:
+        if (pipeline := attached_pipeline(dataset_fn)) is not None:
             make = _of_pipeline(pipeline, worker, workers, together, passed)
         elif callable(dataset_fn):
             make = _of_function(dataset_fn, worker, workers, passed)
