@@ -13,7 +13,7 @@ from .losses.random_rows import patch_equalization, patch_first_values, patch_op
 from .losses.step_metrics import patch_metrics
 from .runtime.own_thread import patch_run
 from .runtime.scopes import patch_builds, patch_numbers
-from .saving import patch_checkpoints, patch_files, patch_saved_models, patch_writers
+from .saving import patch_checkpoints, patch_files, patch_saved_models
 from .steps.callbacks import patch_choices, patch_stops
 from .steps.epochs import patch_epochs
 from .steps.predicting import patch_predict
@@ -50,7 +50,6 @@ def patch_on_tensorflow() -> None:
     patch_files()
     patch_checkpoints()
     patch_stops()
-    patch_writers()
     patch_saved_models()
 
 
@@ -61,7 +60,6 @@ def patch_on_jax() -> None:
     predictions can be read, and calls of ``fit``, ``evaluate``, and ``predict`` are noted and compared.
     """
     patch_files()
-    patch_writers()
     patch_data_sets()
     patch_values()
     patch_agreement()
