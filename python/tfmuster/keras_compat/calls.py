@@ -8,8 +8,8 @@ Method            Parts
 ================  =====================================================================================
 fit               multiply the batch size (``--scale-batch``); refuse a model that one of several workers
                   would train alone; note the call, so that workers compare it; give the model the
-                  strategy of its weights; refuse parameter servers; note the callbacks
-evaluate          note the call; leave parameter servers; note the callbacks
+                  strategy of its weights; refuse parameter servers
+evaluate          note the call; leave parameter servers
 predict           note the call; leave parameter servers; gather the predictions of all workers
 train_on_batch    refuse a model that one of several workers would train alone
 apply             refuse an optimizer that one of several workers would use alone
@@ -38,7 +38,7 @@ from .runtime.alone import Guard, guard_of
 from .runtime.distribute import scaled_batches
 from .runtime.parameter_server import on_coordinator, refuse_parameter_servers
 from .runtime.scopes import adopt, compile_scope
-from .steps.callbacks import callbacks_in, note_callbacks, note_choice
+from .steps.callbacks import callbacks_in, note_choice
 from .steps.predicting import predict_on_all
 
 
@@ -119,7 +119,6 @@ def _fit(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
             if parts.strategies:
                 adopt(self)
                 refuse_parameter_servers(self)
-                note_callbacks(self, callbacks_in(arguments))
             return stock(self, *args, **kwargs)
 
     return fit
@@ -135,7 +134,6 @@ def _evaluate(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
             if not parts.strategies:
                 return stock(self, *args, **kwargs)
             with on_coordinator(self):
-                note_callbacks(self, callbacks_in(arguments))
                 return stock(self, *args, **kwargs)
 
     return evaluate

@@ -39,18 +39,10 @@ class WorkerPipeline(Protocol):
         every: tuple[int, int] = (0, 1),
         skip: int = 0,
     ) -> tf.data.Dataset:
-        """Return a data set of :class:`LocalBatch`: the rows of one of ``workers``.
+        """Return a data set of a worker's :class:`LocalBatch`, or of global batches for a worker of None.
 
-        Parameters
-        ----------
-        worker : int, optional
-            Index of the worker. Default: the elements are global batches.
-        workers : int
-            Number of workers.
-        every : (int, int)
-            With ``(i, n)``, only each n-th batch, starting with the i-th.
-        skip : int
-            Number of these batches to leave out first.
+        With ``every=(i, n)``, it has only each n-th batch, starting with the i-th; the first ``skip`` of
+        these are left out.
         """
 
 
@@ -87,23 +79,15 @@ class LocalBatch(NamedTuple):
 
 
 class WorkerBatch(NamedTuple):
-    """A batch of data that only this worker has, with what it has to tell the others.
+    """A batch of data that only this worker has, with what it has to tell the others."""
 
-    Attributes
-    ----------
-    data
-        Tensors of the rows; a placeholder of one row if the worker has no more data.
-    rows : scalar int64 tensor
-        Number of rows that count.
-    ahead : int64 tensor
-        Rows of this worker in each batch of a group of batches that are read together.
-    position : scalar int64 tensor
-        Index of this batch in its group, the same on all workers.
-    """
-
+    #: Tensors of the rows; a placeholder of one row if the worker has no more data.
     data: Tensors
+    #: Number of rows that count.
     rows: tf.Tensor
+    #: Rows of this worker in each batch of a group of batches that are read together.
     ahead: tf.Tensor
+    #: Index of this batch in its group, the same on all workers.
     position: tf.Tensor
 
 
@@ -274,21 +258,14 @@ class OneNumberError(Exception):
 
 
 class PlaceOfRows(NamedTuple):
-    """The rows of this worker in the global batch of a step; scalar int64 tensors.
+    """The rows of this worker in the global batch of a step; scalar int64 tensors."""
 
-    Attributes
-    ----------
-    rows, global_rows
-        Rows of this worker that count, and those of all workers.
-    first
-        Place of the worker's first row in the global batch.
-    traced
-        The number of the worker's rows, if the shapes of the batch have it while the step is traced.
-    """
-
+    #: Rows of this worker that count, and those of all workers.
     rows: tf.Tensor
     global_rows: tf.Tensor
+    #: Place of the worker's first row in the global batch.
     first: tf.Tensor
+    #: The number of the worker's rows, if the shapes of the batch have it while the step is traced.
     traced: int | None
 
 

@@ -50,7 +50,6 @@ def wrong_label(label: int, classes: int, row: int | None = None) -> DataError:
         f"A label must be one of the model's {classes} classes, 0 to {classes - 1}.",
         found=f"label {label}{where}",
         fix=fix,
-        path=None,
         reason="labels",
     )
 
@@ -63,7 +62,6 @@ def generator_ended(batches: int, steps: int | None) -> DataError:
         if steps
         else f"{batches} batches, which served one pass over the data",
         fix="let it yield batches without end and pass steps_per_epoch, validation_steps or steps",
-        path=None,
         reason="generator-ended",
     )
 
@@ -87,7 +85,6 @@ def raised(error: BaseException | str, place: str = "") -> TfmusterError:
         fix="correct that line, or the data that it reads"
         if place
         else "the exception comes from your data set or generator: see the traceback in this worker's log",
-        path=None,
         reason="data-raised",
     )
 
@@ -131,7 +128,7 @@ def unreadable_row(text: str, path: str | None, row: int | None) -> DataError:
     )
 
 
-def named(error: Exception) -> TfmusterError | None:
+def data_error_in(error: Exception) -> TfmusterError | None:
     """Return a named error for an error of TensorFlow, if the data are its cause."""
     text = str(error)
     if label := _LABEL.search(text):

@@ -58,23 +58,6 @@ def dense(dataset: tf.data.Dataset) -> bool:
     return all(isinstance(spec, tf.TensorSpec) for spec in seams.NEST.get().flatten(dataset.element_spec))
 
 
-def check_batchable(addresses: tf.data.Dataset, why: str) -> None:
-    """Raise StaysError for addresses that can't be put into one tensor."""
-    import tensorflow as tf
-
-    for spec in seams.NEST.get().flatten(addresses.element_spec):
-        if not isinstance(spec, tf.TensorSpec) or not spec.shape.is_fully_defined():
-            raise StaysError(f"rows of {why} may differ in shape, so every worker computes all rows")
-
-
-def check_cache(dataset: tf.data.Dataset, reshuffles: bool) -> None:
-    """Raise StaysError for a cache that can't hold the parts of one worker."""
-    if reshuffles:
-        raise StaysError("a cache keeps the order of a shuffle, so every worker computes all rows")
-    if seams.CACHE_FILE.of(dataset).numpy():
-        raise StaysError("batches are cached in a file, so every worker computes all rows")
-
-
 def call_of(dataset: tf.data.Dataset) -> Callable[[Tensors], Tensors]:
     """Return the function of a `map`, as it was traced."""
     structure = seams.STRUCTURE.get()
@@ -197,7 +180,6 @@ def shard_files(
             found="a data set without such a reader",
             fix="leave the option out, so that the workers share the rows of each batch, or use "
             "tfmuster.file_batches() to share files",
-            path=None,
             reason="file-shard",
         )
     try:
@@ -207,7 +189,6 @@ def shard_files(
             "AutoShardPolicy.FILE needs at least one file for each worker.",
             found=str(error).splitlines()[0][:200],
             fix="leave the option out, or use tfmuster.file_batches(), which takes any number of files",
-            path=None,
             reason="file-shard",
         ) from error
 

@@ -52,13 +52,7 @@ class Calls:
 
 
 class Feed:
-    """The batches of a generator, called in the main thread, as a data set.
-
-    Attributes
-    ----------
-    dataset : tf.data.Dataset
-        Yields the batches that :meth:`fed` has put into the queue. Before that, it yields the first batch.
-    """
+    """The batches of a generator, called in the main thread, as a data set."""
 
     def __init__(self, source: Iterator[object]) -> None:
         import tensorflow as tf
@@ -74,12 +68,12 @@ class Feed:
                 "A generator must return at least one batch.",
                 found="nothing in the first call",
                 fix="return list(x, y) from each call, and NULL after the last batch",
-                path=None,
                 reason="generator-ended",
             )
         self._spec = tf.nest.map_structure(
             lambda array: tf.TensorSpec([None, *array.shape[1:]], array.dtype), self._first
         )
+        #: Yields the batches that :meth:`fed` has put into the queue. Before that, it yields the first batch.
         self.dataset = tf.data.Dataset.from_generator(self._read, output_signature=self._spec)
 
     def fed(
@@ -104,7 +98,6 @@ class Feed:
                     found=f"{done} of {steps_per_epoch or 'unknown'} steps in its pass number {self._epochs}",
                     fix="let it return batches without end and pass steps_per_epoch or validation_steps; "
                     "a generator that ends serves one pass over the data",
-                    path=None,
                     reason="generator-ended",
                 )
             if done > before:
@@ -250,18 +243,12 @@ def _refusal(message: str, found: str, reason: str, fix: str | None = None) -> D
 
 
 class Recorded:
-    """What the Python code of a Keras data adapter has done.
-
-    Attributes
-    ----------
-    exceptions : list of Exception
-        What it has raised.
-    ended : int or None
-        The number of batches of a generator that has ended.
-    """
+    """What the Python code of a Keras data adapter has done."""
 
     def __init__(self, adapter: Any) -> None:
+        #: What it has raised.
         self.exceptions: list[Exception] = []
+        #: The number of batches of a generator that has ended.
         self.ended: int | None = None
         # A PyDataset's adapter has the one, a generator's the other.
         if callable(make := seams.ITEMS_ITERATOR.of(adapter, None)):

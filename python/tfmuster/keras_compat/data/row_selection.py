@@ -25,8 +25,6 @@ from .pipelines import (
     PLAIN,
     StaysError,
     call_of,
-    check_batchable,
-    check_cache,
     dense,
     impure_operation,
     keeps_rows_apart,
@@ -37,29 +35,19 @@ from .pipelines import (
 
 
 class Selection(NamedTuple):
-    """How a worker gets its rows: the pipeline, or the part of it from its outermost `batch` to some step.
+    """How a worker gets its rows: the pipeline, or the part of it from its outermost `batch` to some step."""
 
-    Attributes
-    ----------
-    dataset : tf.data.Dataset or None
-        Data set of :class:`~.rows.LocalBatch`; None if each worker has to compute all rows.
-    why : str
-        What each worker reads and prepares, or why it is everything; one line.
-    reads_all : bool
-        Whether each worker reads the files of all rows.
-    size : int
-        Rows of a global batch.
-    reshuffles : bool
-        Whether the order differs between passes.
-    gathered : bool
-        Whether rows are gathered by their addresses, and no function runs on single rows.
-    """
-
+    #: Data set of :class:`~.rows.LocalBatch`; None if each worker has to compute all rows.
     dataset: tf.data.Dataset
+    #: What each worker reads and prepares, or why it is everything; one line.
     why: str
+    #: Whether each worker reads the files of all rows.
     reads_all: bool = True
+    #: Rows of a global batch.
     size: int = 0
+    #: Whether the order differs between passes.
     reshuffles: bool = False
+    #: Whether rows are gathered by their addresses, and no function runs on single rows.
     gathered: bool = False
 
 
@@ -130,7 +118,10 @@ def _select(
             dataset=shuffled_alike(selection.dataset, dataset),
             reshuffles=selection.reshuffles or bool(seams.RESHUFFLES.of(dataset)),
         )
-    check_cache(dataset, selection.reshuffles)
+    if selection.reshuffles:
+        raise StaysError("a cache keeps the order of a shuffle, so every worker computes all rows")
+    if seams.CACHE_FILE.of(dataset).numpy():
+        raise StaysError("batches are cached in a file, so every worker computes all rows")
     return selection._replace(dataset=selection.dataset.cache())
 
 
@@ -141,7 +132,10 @@ def _of_batch(
     rows = _rows(seams.INPUTS.of(dataset)()[0])
     if rows.why and rows.finish is None:
         raise StaysError(f"rows come in order from {rows.why}, so every worker reads all of them")
-    check_batchable(rows.addresses, rows.why)
+    for spec in seams.NEST.get().flatten(rows.addresses.element_spec):
+        # Addresses of a batch become one tensor.
+        if not isinstance(spec, tf.TensorSpec) or not spec.shape.is_fully_defined():
+            raise StaysError(f"rows of {rows.why} may differ in shape, so every worker computes all rows")
     batched, size = rows.addresses, seams.BATCH_SIZE.of(dataset)
     for step in (dataset, *above):
         if kind_of(step) == "Repeat":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...errors import DataError, TfmusterError
 from .. import seams
 from ..rows import map_elements
-from .data_errors import exception_in, named, plain_text, unreadable_row
+from .data_errors import data_error_in, exception_in, plain_text, unreadable_row
 from .pipelines import call_of, kind_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class _Unreadable(NamedTuple):
 
 def cause_in(dataset: object, error: Exception) -> TfmusterError | None:
     """Return a named error for an error of TensorFlow in a call on a data set, if the data are its cause."""
-    cause = named(error)
+    cause = data_error_in(error)
     if cause is not None and cause.fields["reason"] == "labels":
         return cause
     unreadable = name_unreadable(dataset, error)
@@ -53,15 +53,7 @@ def cause_in(dataset: object, error: Exception) -> TfmusterError | None:
 
 
 def name_unreadable(dataset: object, error: Exception) -> DataError | None:
-    """Return the error for the row that caused an error of TensorFlow, or None if no row is found.
-
-    Parameters
-    ----------
-    dataset : tf.data.Dataset
-        The pipeline that the program has made.
-    error : tf.errors.OpError
-        What a call of ``fit``, ``evaluate`` or ``predict`` has raised.
-    """
+    """Return the error for the row of a pipeline that caused an error of TensorFlow; None if none did."""
     import tensorflow as tf
 
     of_data = (

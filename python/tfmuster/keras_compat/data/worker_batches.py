@@ -43,23 +43,9 @@ def worker_pipeline(
 ) -> tuple[tf.data.Dataset, int | None]:
     """Return the pipeline of a worker's own batches that the trainer iterates, and the steps of an epoch.
 
-    All workers must call it. The number of steps is None if a worker does not know it.
-
-    Parameters
-    ----------
-    dataset : tf.data.Dataset
-        This worker's own batches.
-    batches : int or None
-        Their number; None if it is not known.
-    steps_per_epoch : int or None
-        The user's argument of this name.
-    strategy : tf.distribute.MultiWorkerMirroredStrategy
-        The strategy of all workers.
-
-    Raises
-    ------
-    DataError
-        Some workers' data end, others' do not, and there are no ``steps_per_epoch`` (reason ``own-rows``).
+    All workers must call it. ``batches`` is the number of this worker's own batches. A number is None if a
+    worker does not know it. Raise a DataError (reason ``own-rows``) if some workers' data end, others' do
+    not, and there are no ``steps_per_epoch``.
     """
     if Call.current and Call.current[-1].name == "predict":
         # No step needs the other workers.
@@ -78,7 +64,6 @@ def worker_pipeline(
             "The data of all workers must end, or steps_per_epoch must be given.",
             found=f"the data of worker {worker} do not end; worker {other} has {size}",
             fix="pass steps_per_epoch, or remove repeat() from the data",
-            path=None,
             reason="own-rows",
         )
     return _endless(dataset, ahead), int(counts.max()) if (counts >= 0).all() else None

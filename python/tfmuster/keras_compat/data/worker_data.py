@@ -107,14 +107,19 @@ def own_rows(
             "own_rows takes a data set before it is distributed.",
             found=f"an object of class {type(x).__name__}",
             fix="strategy.experimental_distribute_dataset(own_rows(dataset))",
-            path=None,
             reason="own-rows",
         )
     py_dataset = callable(getattr(x, "__getitem__", None)) and hasattr(x, "on_epoch_end")
     if isinstance(x, (tf.data.Dataset, types.GeneratorType)) or py_dataset:
-        _refuse_array_arguments(
-            x, y=y, sample_weight=sample_weight, batch_size=batch_size, shuffle=shuffle or None, seed=seed
-        )
+        arguments = {"y": y, "sample_weight": sample_weight, "batch_size": batch_size}
+        arguments |= {"shuffle": shuffle or None, "seed": seed}
+        if wrong := [name for name, value in arguments.items() if value is not None]:
+            raise DataError(
+                f"own_rows takes {', '.join(wrong)} only with arrays.",
+                found=f"x is a {type(x).__name__}, which yields batches with labels and weights",
+                fix="leave it out",
+                reason="own-rows",
+            )
     if isinstance(x, tf.data.Dataset):
         return _marked(x)
     if isinstance(x, types.GeneratorType):
@@ -126,7 +131,14 @@ def own_rows(
     dataset = _of_arrays(x, y, sample_weight)
     if shuffle:
         dataset = dataset.shuffle(int(dataset.cardinality()), seed=seed, reshuffle_each_iteration=True)
-    return _marked(dataset.batch(_checked_batch_size(32 if batch_size is None else batch_size)))
+    batch_size = 32 if batch_size is None else batch_size
+    if isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1:
+        raise DataError(
+            "batch_size must be a whole number of rows per worker, at least 1.",
+            found=str(Value(batch_size)),
+            reason="batch-size",
+        )
+    return _marked(dataset.batch(int(batch_size)))
 
 
 def only_this_worker_has(data: object) -> bool:
@@ -196,31 +208,8 @@ def refuse_several_devices(strategy: tf.distribute.Strategy) -> None:
             "A worker's own rows train on one device per worker.",
             found=f"{devices} devices in this process",
             fix=Words("start one worker per GPU: {}", Launch((Hint("gpus_per_worker", 1),))),
-            path=None,
             reason="own-rows",
         )
-
-
-def _refuse_array_arguments(x: object, **arguments: object) -> None:
-    if wrong := [name for name, value in arguments.items() if value is not None]:
-        raise DataError(
-            f"own_rows takes {', '.join(wrong)} only with arrays.",
-            found=f"x is a {type(x).__name__}, which yields batches with labels and weights",
-            fix="leave it out",
-            path=None,
-            reason="own-rows",
-        )
-
-
-def _checked_batch_size(batch_size: float) -> int:
-    if isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1:
-        raise DataError(
-            "batch_size must be a whole number of rows per worker, at least 1.",
-            found=str(Value(batch_size)),
-            path=None,
-            reason="batch-size",
-        )
-    return int(batch_size)
 
 
 def _of_arrays(x: object, y: object, sample_weight: object) -> tf.data.Dataset:
@@ -249,7 +238,6 @@ def _of_arrays(x: object, y: object, sample_weight: object) -> tf.data.Dataset:
         raise DataError(
             "Data, labels, and weights must have the same number of rows.",
             found=", ".join(str(count) for count in sorted(rows)),
-            path=None,
             reason="lengths-differ",
         )
     # Without labels a tuple of inputs would be taken for inputs, labels, and weights.

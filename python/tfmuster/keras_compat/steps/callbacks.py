@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import seams
+from ..agreement.calls import Call
 from ..agreement.comparison import agree_on_stop
 from ..process import in_multi_worker_strategy
 
@@ -20,7 +21,6 @@ _BATCH_METHODS = (
 )
 
 _chose_steps: weakref.WeakSet[keras.Model] = weakref.WeakSet()
-_callbacks: weakref.WeakKeyDictionary[keras.Model, list[object]] = weakref.WeakKeyDictionary()
 
 
 @functools.cache
@@ -62,11 +62,12 @@ def patch_stops(together: Callable[[keras.Model], bool] = in_multi_worker_strate
 
 def may_choose(model: keras.Model) -> bool:
     """Return whether the steps per execution are free: neither the user nor a callback depends on them."""
+    call = Call.of(model)
     return (
         not model.run_eagerly
         and model.steps_per_execution == 1
         and model not in _chose_steps
-        and not any(_needs_batches(callback) for callback in _callbacks.get(model, ()))
+        and not any(map(_needs_batches, callbacks_in(call.arguments if call else None)))
     )
 
 
@@ -100,11 +101,6 @@ def callbacks_in(arguments: Mapping[str, Any] | None) -> list[object]:
     callbacks = (arguments or {}).get("callbacks") or ()
     callbacks = getattr(callbacks, "callbacks", callbacks)
     return list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
-
-
-def note_callbacks(model: keras.Model, callbacks: list[object]) -> None:
-    """Remember the callbacks of the model's current ``fit`` or ``evaluate``."""
-    _callbacks[model] = callbacks
 
 
 def note_choice(model: keras.Model, *, chosen: bool) -> None:

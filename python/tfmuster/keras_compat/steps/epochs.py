@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import os
 import weakref
 from collections.abc import Callable, Iterator
@@ -49,14 +50,9 @@ class EpochIterator(Protocol):
 
 
 class StepsPerExecution:
-    """The number of steps of the next execution, the same on all workers.
+    """The number of steps of the next execution, the same on all workers: ``granted``.
 
-    Attributes
-    ----------
-    steps : int
-        Wanted number of steps of the next execution.
-    granted : int
-        Actual number of steps: fewer at the end of an epoch.
+    At the end of an epoch, these are fewer than the wanted ``steps``.
     """
 
     def __init__(self) -> None:
@@ -165,7 +161,6 @@ def patch_epochs() -> None:
                     f"the data end after {done}",
                     fix="give it the same data and batch size; or remove the checkpoints, or choose another "
                     "folder",
-                    path=None,
                     reason="other-data",
                 )
         place = place_in_epoch(self, earlier)
@@ -202,21 +197,13 @@ def _pass_over(epochs: EpochIterator, executions: Iterator[Any]) -> None:
         for number, (*_, iterator) in enumerate(executions):
             # Keras drops the iterator at the end of an epoch, so starting it is enough.
             if number == 0 or not ends_with_epoch:
-                _read(iterator, epochs.steps_per_execution)
+                for _ in range(epochs.steps_per_execution):
+                    next(iterator)
 
 
 def _has(iterator: Iterator[object], batches: int) -> bool:
     """Read so many batches, and return whether there are as many."""
-    try:
-        _read(iterator, batches)
-    except StopIteration:
-        return False
-    return True
-
-
-def _read(iterator: Iterator[object], batches: int) -> None:
-    for _ in range(batches):
-        next(iterator)
+    return sum(1 for _ in itertools.islice(iterator, batches)) == batches
 
 
 def _in_executions(

@@ -53,34 +53,27 @@ def _count_execution() -> bool:
     return True
 
 
-def make_function(
-    model: keras.Model, step: Callable[[Tensors], Tensors], pace: StepsPerExecution | None
-) -> Callable[[Iterator[object]], dict[str, object]]:
-    """Make the function that ``fit`` and ``evaluate`` call: it runs steps of an iterator and returns logs.
+class Executions:
+    """The function that ``fit`` and ``evaluate`` call. It runs steps, then one all-reduce, and returns logs.
 
-    ``pace`` sets the number of steps; without it, the model's ``steps_per_execution`` does.
+    ``step`` is the model's method. ``pace`` sets the number of steps; without it, the model's
+    ``steps_per_execution`` does.
     """
-    if model.run_eagerly and has_own_loss(model):
-        tell(
-            "loss",
-            f"with {Argument('run_eagerly', True)}, a loss that the model computes itself counts as a mean "
-            "of rows; if one of Keras's losses is computed in the same step, it counts as a sum of parts",
-        )
-    if isinstance(step, tf.types.experimental.PolymorphicFunction):
-        step = inlined(step)
-    # Without this, TensorFlow rejects a gradient all-reduce in a branch (gradient accumulation) or a loop.
-    seams.USE_MERGE_CALL.set(model.distribute_strategy.extended, lambda: False)
-    return _Executions(model, step, pace).run
-
-
-class _Executions:
-    """Executions of a model's step on this worker's rows, each followed by one all-reduce."""
 
     def __init__(
         self, model: keras.Model, step: Callable[[Tensors], Tensors], pace: StepsPerExecution | None
     ) -> None:
-        self._model, self._step, self._pace = model, step, pace
-        self._strategy = model.distribute_strategy
+        if model.run_eagerly and has_own_loss(model):
+            tell(
+                "loss",
+                f"with {Argument('run_eagerly', True)}, a loss that the model computes itself counts as a "
+                "mean of rows; if one of Keras's losses is computed in the same step, it counts as a sum of "
+                "parts",
+            )
+        self._model, self.pace, self._strategy = model, pace, model.distribute_strategy
+        self._step = inlined(step) if isinstance(step, tf.types.experimental.PolymorphicFunction) else step
+        # Else TensorFlow rejects a gradient all-reduce in a branch (gradient accumulation) or a loop.
+        seams.USE_MERGE_CALL.set(self._strategy.extended, lambda: False)
         self._worker, self._workers = worker_of(self._strategy)
         #: Of what a step returns, in the order of tf.nest; known when the step has been traced.
         self._sources: list[Log] = []
@@ -90,27 +83,18 @@ class _Executions:
             self._execute = tf.function(self._execute, reduce_retracing=True)
             self._execute_batch = tf.function(self._execute_batch, reduce_retracing=True)
 
-    def run(self, iterator: Iterator[object]) -> dict[str, object]:
-        """Run one execution, and return its logs.
+    def __call__(self, iterator: Iterator[object]) -> dict[str, object]:
+        """Run one execution on the data of an iterator; ``train_on_batch`` has one batch of arrays.
 
-        Parameters
-        ----------
-        iterator : tf.data.Iterator or iterator of arrays
-            The data; ``train_on_batch`` has one batch of arrays.
-
-        Raises
-        ------
-        StopIteration
-            There are no more data.
-        DataError
-            The data of this worker have ended before those of the others.
+        Raise StopIteration if there are no more data, and a DataError if those of this worker have ended
+        before those of the others.
         """
         if not isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
             part = local_batch(as_tensors(next(iter(iterator))), self._worker, self._workers)
             with ACTIVITY.execution():
                 logs = self._execute_batch(part)
             return seams.RESULT_OR_LOGS.of(self._model)(logs)  # type: ignore[no-any-return]
-        begin, pace = time.perf_counter(), self._pace
+        begin, pace = time.perf_counter(), self.pace
         steps, report = (pace.granted, pace.report()) if pace else (self._model.steps_per_execution, 0.0)
         ACTIVITY.data_ended = None
         with readers_errors():
@@ -122,8 +106,8 @@ class _Executions:
             except tf.errors.InternalError as error:
                 if (other := ended_before_whom(error)) is None:
                     raise
-                found = f"its data ended after {ACTIVITY.data_ended} batches"
-                raise ended_before(self._model, [other], found) from None
+                ended = f"its data ended after {ACTIVITY.data_ended} batches"
+                raise ended_before(self._model, [other], ended) from None
             finally:
                 ACTIVITY.leave()
             keep_totals(iterator, totals)
@@ -144,7 +128,7 @@ class _Executions:
         spec: list[tf.TypeSpec] = []
 
         def run() -> tuple[Tensors, tf.Tensor]:
-            if self._pace is None and self._model.steps_per_execution == 1:
+            if self.pace is None and self._model.steps_per_execution == 1:
                 return self._on_replica(batch_of(first), per_worker), first.totals
             return self._several(iterator, first, steps)
 
@@ -173,7 +157,7 @@ class _Executions:
         self, iterator: tf.data.Iterator, first: Taken, steps: tf.Tensor
     ) -> tuple[Tensors, tf.Tensor]:
         """Run up to ``steps`` steps, or until the data ends, as one loop in the graph."""
-        start, pace = tf.experimental.Optional.empty(None), self._pace
+        start, pace = tf.experimental.Optional.empty(None), self.pace
         most_steps = max(MOST_STEPS, pace.steps) if pace else int(self._model.steps_per_execution)
         per_worker = yields_worker_batches(iterator)
 

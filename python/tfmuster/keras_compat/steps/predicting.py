@@ -160,16 +160,11 @@ def _gathered(strategy: tf.distribute.Strategy, predicted: object, sizes: list[i
 
     _, workers = worker_of(strategy)
     bounds = np.array([[part_of(rows, part, workers) for rows in sizes] for part in range(workers)])
-    of_worker = bounds[..., 1] - bounds[..., 0]
-    first = np.concatenate([[0], np.cumsum(of_worker)[:-1]]).reshape(of_worker.shape)
-    order = np.concatenate(
-        [
-            np.arange(first[worker, batch], first[worker, batch] + of_worker[worker, batch])
-            for batch in range(len(sizes))
-            for worker in range(workers)
-        ]
-    )
-    rows = of_worker.sum(axis=1)
+    counts = bounds[..., 1] - bounds[..., 0]
+    # Rows are gathered worker by worker; in the order of batches, those of a batch are in order, too.
+    batches = np.repeat(np.tile(np.arange(len(sizes)), workers), counts.ravel())
+    order = np.argsort(batches, kind="stable")
+    rows = counts.sum(axis=1)
     leaves = tf.nest.flatten(predicted)
     described = [[int(leaf.shape[0]), isinstance(leaf, tf.RaggedTensor)] for leaf in leaves]
     of_workers = _gather(strategy, np.array([described]))
@@ -195,7 +190,6 @@ def _rows_for_one(predicted: npt.NDArray[np.int64], rows: npt.NDArray[np.int64])
             "predict on several workers needs a model that gives the same number of rows for each row.",
             found=f"{predicted.tolist()} rows for {rows.tolist()} rows of the workers",
             fix="return one row of predictions for each row of data",
-            path=None,
             reason="prediction-rows",
         )
     return factor

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from ..process import is_chief, multi_worker, tell, worker_of
 from ..rows import OfLength, attached_pipeline, without_autotuning, worker_rows
 from .callbacks import may_choose
 from .epochs import StepsPerExecution, remember_epochs, state_of, training_epochs
-from .execution import make_function, moving_statistics
+from .execution import Executions, moving_statistics
 from .tracing import build
 
 if TYPE_CHECKING:
@@ -71,12 +70,6 @@ def _distributed(
     return (parts.prefetch(tf.data.AUTOTUNE) if ahead else parts).with_options(options)
 
 
-def _has_its_order(data: object) -> bool:
-    """Return whether `data` is a data set that tfmuster has made, shuffled or not."""
-    marked = isinstance(data, tf.data.Dataset) and only_this_worker_has(data)
-    return marked or attached_pipeline(data) is not None
-
-
 def _prepare(epochs: EpochIterator, strategy: tf.distribute.Strategy, data: object) -> None:
     """Give an epoch iterator the data of this worker, in place of those that Keras would distribute."""
     adapter, state, several = epochs.data_adapter, state_of(epochs), multi_worker(strategy)
@@ -109,17 +102,6 @@ def _prepare(epochs: EpochIterator, strategy: tf.distribute.Strategy, data: obje
     seams.EPOCHS_DATASET.set(epochs, without_autotuning(dataset))
 
 
-def _one_local_replica(strategy: tf.distribute.Strategy) -> bool:
-    """Return whether a distributed iterator would only add a thread to the data set's own iterator.
-
-    TensorFlow 2.21 can crash in that thread (MultiDeviceIterator) when Keras drops the iterator at the end of
-    a call: seen in one of 12 trainings under CentralStorageStrategy.
-    """
-    return strategy.num_replicas_in_sync == 1 and not isinstance(
-        strategy, tf.distribute.ParameterServerStrategy
-    )
-
-
 def patch_trainer() -> None:
     """Replace what the trainer does with several workers; otherwise call Keras's own code."""
     epochs = seams.EPOCHS.get()
@@ -129,22 +111,29 @@ def patch_trainer() -> None:
     @functools.wraps(stock_init)
     def init(
         self: Any,
-        distribute_strategy: tf.distribute.Strategy | None = None,
+        distribute_strategy: Any = None,
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        if _has_its_order(kwargs.get("x")):
-            # Keras would warn that it does not shuffle them.
+        data = kwargs["x"] if "x" in kwargs else args[0]
+        marked = isinstance(data, tf.data.Dataset) and only_this_worker_has(data)
+        if marked or attached_pipeline(data) is not None:
+            # They have their order, and Keras would warn that it does not shuffle them.
             kwargs["shuffle"] = False
         state_of(self).feed = take_generator(kwargs, distribute_strategy)
-        if not multi_worker(distribute_strategy) and not _one_local_replica(distribute_strategy):
-            stock_init(self, distribute_strategy, *args, **kwargs)
-            return
         if multi_worker(distribute_strategy):
             agree_on_seed(distribute_strategy)
+        elif distribute_strategy.num_replicas_in_sync > 1 or isinstance(
+            distribute_strategy, tf.distribute.ParameterServerStrategy
+        ):
+            stock_init(self, distribute_strategy, *args, **kwargs)
+            return
+        # With one local replica, a distributed iterator would only add a thread to the data set's own one.
+        # TensorFlow 2.21 can crash in that thread (MultiDeviceIterator) when Keras drops the iterator at the
+        # end of a call: seen in one of 12 trainings under CentralStorageStrategy.
         super(epochs, self).__init__(*args, **kwargs)
         seams.EPOCHS_STRATEGY.set(self, distribute_strategy)
-        _prepare(self, distribute_strategy, kwargs["x"] if "x" in kwargs else args[0])
+        _prepare(self, distribute_strategy, kwargs.get("x", data))
         Call.reads(self)
 
     @functools.wraps(stock_build)
@@ -184,10 +173,6 @@ def patch_trainer() -> None:
                     raise
                 raise cause from error
 
-    paces: weakref.WeakKeyDictionary[Callable[..., Any], StepsPerExecution | None] = (
-        weakref.WeakKeyDictionary()
-    )
-
     def replace_maker(seam: Seam, function: str, step: str) -> None:
         stock = seam.get()
 
@@ -201,13 +186,13 @@ def patch_trainer() -> None:
             exact = step == "test_step" or not moving_statistics(self)
             chooses = agree_on_call(self, current, chooses=local and exact and may_choose(self))
             execute: Callable[..., Any] | None = getattr(self, function)
-            if execute is None or force or (paces.get(execute) is not None) != chooses:
+            pace: StepsPerExecution | None = getattr(execute, "pace", None)
+            if execute is None or force or (pace is not None) != chooses:
                 pace = StepsPerExecution() if chooses else None
-                execute = make_function(self, getattr(self, step), pace)
+                execute = Executions(self, getattr(self, step), pace)
                 setattr(self, function, execute)
-                paces[execute] = pace
             if current is not None:
-                state_of(current).pace = paces[execute]
+                state_of(current).pace = pace
             return execute
 
         seam.replace(make)
