@@ -103,8 +103,9 @@ class Measurements:
 def own_rows(data: Any, strategy: Any) -> Any:
     """The local part of each global batch, as fit reads it, so that the loops differ in nothing else."""
     from tfmuster.keras_compat.process import multi_worker, worker_of
+    from tfmuster.keras_compat.rows import attached_pipeline
 
-    parts = data.tfmuster_parts(*(worker_of(strategy) if multi_worker(strategy) else (0, 1)))
+    parts = attached_pipeline(data)(*(worker_of(strategy) if multi_worker(strategy) else (0, 1)))
     return parts.map(lambda part: part.data)
 
 

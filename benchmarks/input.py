@@ -273,9 +273,9 @@ def rows_in_memory(repeats: int, rows: int = 60_000) -> None:
     import numpy as np
     import tensorflow as tf
 
-    from tfmuster.keras_compat.data.orders import patch_shuffle
+    from tfmuster.keras_compat.data.pipelines import patch_shuffle
     from tfmuster.keras_compat.data.row_selection import select_rows
-    from tfmuster.keras_compat.rows.local_batch import local_batch
+    from tfmuster.keras_compat.rows import local_batch
 
     def microseconds(parts: Any) -> float:
         begin = time.process_time()

@@ -25,7 +25,7 @@ MODULE_OF = {
     "strategy": "strategies.by_name",
     "strategy_table": "strategies.by_name",
     "distributed_step": "training.custom_loop",
-    "own_rows": "keras_compat.data.own_rows",
+    "own_rows": "keras_compat.data.worker_data",
     "ps_fit": "strategies.parameter_server",
     "mnist": "digits.datasets",
     "synthetic": "digits.datasets",

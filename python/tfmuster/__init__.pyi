@@ -30,7 +30,7 @@ from .errors import StrategyError as StrategyError
 from .errors import TfmusterError as TfmusterError
 from .errors import TfmusterWarning as TfmusterWarning
 from .errors import WorkerError as WorkerError
-from .keras_compat.data.own_rows import own_rows as own_rows
+from .keras_compat.data.worker_data import own_rows as own_rows
 from .launcher import launch as launch
 from .launcher.warm import workers as workers
 from .models.saving import model_from_bytes as model_from_bytes

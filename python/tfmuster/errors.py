@@ -46,6 +46,8 @@ class TfmusterError(Exception):
 
     kind: ClassVar[str] = "error"
     exit_code: ClassVar[int] = EXIT_USAGE
+    #: Fields that are None if they are not given.
+    optional: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self, message: str, *, found: str | None = None, fix: str | None = None, **fields: Any
@@ -54,7 +56,7 @@ class TfmusterError(Exception):
         super().__init__(self.message)
         self.found = now(found)
         self.fix = now(fix)
-        self.fields = fields
+        self.fields = dict.fromkeys(self.optional) | fields
         if hints := hints_in(self.message, self.found, self.fix):
             self.fields.setdefault("hints", hints)
 
@@ -111,6 +113,7 @@ class DataError(TfmusterError):
     """A data set is missing, damaged or of the wrong shape. Fields: ``path``, ``reason``."""
 
     kind = "data"
+    optional = ("path",)
 
 
 class ModelError(TfmusterError):
@@ -123,6 +126,7 @@ class CheckpointError(TfmusterError):
     """A checkpoint can't be written, or belongs to another model. Fields: ``path``, ``reason``."""
 
     kind = "checkpoint"
+    optional = ("path",)
     exit_code = EXIT_WORKER_FAILED
 
 

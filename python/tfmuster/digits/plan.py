@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DataError, ModelError, StrategyError
 from ..keras_compat import seams
 from ..keras_compat.process import batches_in_step
-from ..keras_compat.rows.local_batch import steps_in_epoch
+from ..keras_compat.rows import steps_in_epoch
 from ..training.batches import batches
 from ..words import Argument, Value, Words
 from .datasets import Digits

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..keras_compat.process import multi_worker, worker_of
-from ..keras_compat.rows.local_batch import part_of
+from ..keras_compat.rows import part_of
 from ..keras_compat.sums.gradients import bytes_per_step, gradient_dtype
 from ..tracking.record.lines import append_metrics, next_fit
 

@@ -22,8 +22,8 @@ from .runtime.alone import Guard, guard_of
 from .runtime.distribute import scaled_batches
 from .runtime.parameter_server import on_coordinator, refuse_parameter_servers
 from .runtime.scopes import adopt, compile_scope
+from .steps.callbacks import callbacks_in, note_choice
 from .steps.predicting import predict_on_all
-from .steps.steps_per_execution import callbacks_in, note_callbacks, note_choice
 
 if TYPE_CHECKING:
     import keras
@@ -102,7 +102,6 @@ def _wrap_fit(seam: Seam, parts: _Parts) -> None:
             if parts.strategies:
                 adopt(self)
                 refuse_parameter_servers(self)
-                note_callbacks(self, callbacks_in(arguments))
             return stock(self, *args, **kwargs)
 
 
@@ -120,7 +119,6 @@ def _wrap_use(seam: Seam, parts: _Parts) -> None:
             with on_coordinator(self):
                 if call == "predict":
                     return predict_on_all(self, callbacks_in(arguments), run)
-                note_callbacks(self, callbacks_in(arguments))
                 return run()
 
 

@@ -33,7 +33,7 @@ from .data.data_errors import check_classes, classes_of
 from .data.unreadable_rows import cause_in
 from .process import jax_process_index, spans_all_processes
 from .steps.callbacks import patch_stops
-from .steps.resume import place_in_epoch
+from .steps.epochs import place_in_epoch
 
 if TYPE_CHECKING:
     import jax

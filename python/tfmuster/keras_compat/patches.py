@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .calls import wrap_calls
-from .data.orders import patch_shuffle
+from .data.pipelines import patch_shuffle
 from .losses.loss_parts import patch_tapes
 from .losses.loss_reduction import patch_loss
 from .losses.metrics import patch_metric_reads, patch_metrics
@@ -11,20 +11,19 @@ from .losses.random_rows import patch_random
 from .on_jax import patch_agreement, patch_data_sets, patch_values, trains_together
 from .runtime.scopes import patch_scopes
 from .runtime.strategy_patches import patch_run
-from .saving.copies import patch_checkpoints
-from .saving.files import patch_files, patch_saved_models, patch_writers
-from .steps.callbacks import patch_stops
-from .steps.inlining import patch_functions
+from .saving import patch_checkpoints, patch_files, patch_saved_models
+from .steps.callbacks import patch_choices, patch_stops
+from .steps.epochs import patch_epochs
 from .steps.predicting import patch_predict
-from .steps.resume import patch_epochs
-from .steps.steps_per_execution import patch_choices
-from .steps.trainer import patch_trainer
+from .steps.tracing import patch_functions
 from .sums.gradients import patch_gradients
 from .sums.instance_keys import patch_broadcasts, patch_gathers
 
 
 def patch_on_tensorflow() -> None:
     """Patch Keras 3 on TensorFlow for ``MultiWorkerMirroredStrategy`` and parameter servers."""
+    from .steps.trainer import patch_trainer  # the only one that needs TensorFlow to be imported
+
     patch_run()
     patch_shuffle()
     patch_epochs()
@@ -45,7 +44,6 @@ def patch_on_tensorflow() -> None:
     patch_files()
     patch_checkpoints()
     patch_stops()
-    patch_writers()
     patch_saved_models()
 
 
@@ -56,7 +54,6 @@ def patch_on_jax() -> None:
     predictions can be read, and calls of ``fit``, ``evaluate``, and ``predict`` are noted and compared.
     """
     patch_files()
-    patch_writers()
     patch_data_sets()
     patch_values()
     patch_agreement()

@@ -14,12 +14,16 @@ import json
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ..environment import UNPACKED_GB_VARIABLE
 from ..errors import ModelError
 from ..system.archives import TooLargeError, check_size, check_zip
 from ..words import Code, Words
+
+if TYPE_CHECKING:
+    import h5py  # type: ignore[import-untyped]
 
 #: Parts of Keras whose classes a model may consist of.
 _CLASSES = {
@@ -58,20 +62,9 @@ _TF_FUNCTIONS = re.compile(
 
 
 def check_model(raw: bytes, suffix: str) -> None:
-    """Check a model's bytes.
+    """Raise a ModelError if a model in bytes holds code, reads other files, or unpacks to too much.
 
-    Parameters
-    ----------
-    raw : bytes
-        The bytes of the file.
-    suffix : str
-        ``".keras"`` or ``".h5"``.
-
-    Raises
-    ------
-    ModelError
-        The model holds code, reads other files, or unpacks to more than the limit; reason ``unsafe`` or
-        ``large``.
+    ``suffix`` is ``".keras"`` or ``".h5"``. The reason of the error is ``unsafe`` or ``large``.
     """
     try:
         if suffix == ".h5":
@@ -109,7 +102,7 @@ def _check_h5(raw: bytes, *, configured: bool, size: int) -> None:
                 _check_config(json.loads(config))
 
 
-def _sizes(h5py: Any, group: Any) -> Iterator[int]:
+def _sizes(h5py: ModuleType, group: h5py.Group) -> Iterator[int]:
     """Yield the size of each array, and refuse what is in another file."""
     for name in group:
         link = group.get(name, getlink=True)
@@ -127,7 +120,7 @@ def _sizes(h5py: Any, group: Any) -> Iterator[int]:
             yield item.size * item.dtype.itemsize
 
 
-def _check_config(config: Any) -> None:
+def _check_config(config: object) -> None:
     left = [config]
     while left:
         value = left.pop()
@@ -139,7 +132,7 @@ def _check_config(config: Any) -> None:
             left += value
 
 
-def _check_object(described: Mapping[str, Any]) -> None:
+def _check_object(described: Mapping[str, object]) -> None:
     name, module, config = (described.get(key) for key in ("class_name", "module", "config"))
     if not isinstance(name, str):
         raise _unsafe(f"a class named {name!r}")
@@ -161,8 +154,8 @@ def _check_object(described: Mapping[str, Any]) -> None:
         raise _unsafe(f"{module}.{wanted}"[:200])
 
 
-def _is_keras(module: Any, name: str, is_function: bool) -> bool:
-    """Whether a module is one of Keras with parts of models."""
+def _is_keras(module: object, name: str, is_function: bool) -> bool:
+    """Return whether a module is one of Keras with parts of models."""
     if module == "builtins":
         # Keras's own functions, and functions that this session has named for Keras.
         return is_function and not hasattr(builtins, name)
@@ -175,8 +168,8 @@ def _is_keras(module: Any, name: str, is_function: bool) -> bool:
     return parts[0] in (_FUNCTIONS if is_function else _CLASSES)
 
 
-def _is_registered(described: Mapping[str, Any]) -> bool:
-    """Whether this session has registered the class, or offers it as a custom object."""
+def _is_registered(described: Mapping[str, object]) -> bool:
+    """Return whether this session has registered the class, or offers it as a custom object."""
     from ..system.tensorflow_import import import_tensorflow
 
     keras = import_tensorflow().keras

@@ -15,28 +15,37 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import ModelError
 from ..keras_compat.process import is_chief
-from ..keras_compat.saving.copies import forget_copy
-from ..keras_compat.saving.files import saved_everywhere
+from ..keras_compat.saving import forget_copy, saved_everywhere
 from ..system.replace import replacing_path
 from ..system.tensorflow_import import import_tensorflow
 from ..words import Code, Value, Words
 from .model_checks import LOAD_UNSAFELY, check_model
 
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
 #: File of a run's model in its run directory.
 MODEL_FILE = "model.keras"
-_H5 = (".h5", ".hdf5")
-_FIX_SUFFIX = "end the path in .keras or .h5, or in neither for a SavedModel folder"
+
+#: Suffixes of each format of a file.
+_SUFFIXES = {".keras": (".keras",), ".h5": (".h5", ".hdf5")}
 
 # First bytes of a Keras archive (a zip file) and of an HDF5 file.
 _MAGIC = {".keras": b"PK\x03\x04", ".h5": b"\x89HDF\r\n\x1a\n"}
 
 
-def save_model(model: Any, path: str | Path | None = None, *, strategy: Any = None) -> Path | None:
+def save_model(
+    model: keras.Model,
+    path: str | Path | None = None,
+    *,
+    strategy: tf.distribute.Strategy | None = None,
+) -> Path | None:
     """Save a model. Call it on every worker; only the chief writes the file.
 
     Parameters
@@ -61,7 +70,7 @@ def save_model(model: Any, path: str | Path | None = None, *, strategy: Any = No
         The suffix is unknown, the path can't be written, or there is no path and no job (fields ``reason``,
         ``path``).
     """
-    target = _target(_of_job() if path is None else path)
+    target = _target(_path_in_run() if path is None else path)
     if strategy is None:
         strategy = getattr(model, "distribute_strategy", None)
     if not is_chief(strategy):
@@ -77,19 +86,9 @@ def save_model(model: Any, path: str | Path | None = None, *, strategy: Any = No
 
 
 def check_target(path: str | Path, *, what: str = "model") -> None:
-    """Raise ModelError if a file or a SavedModel folder can't be written to the path later.
+    """Raise the ModelError now that :func:`save_model` would raise after the training.
 
-    Parameters
-    ----------
-    path : str or Path
-        For a model as for :func:`save_model`, otherwise any path of a file.
-    what : str
-        What is to be written, for the error.
-
-    Raises
-    ------
-    ModelError
-        As :func:`save_model` would after the training.
+    With another ``what``, the name of what is to be written, the path is that of any file.
     """
     target = _target(path) if what == "model" else Path(path).expanduser().absolute()
     try:
@@ -107,12 +106,11 @@ def check_target(path: str | Path, *, what: str = "model") -> None:
 def _target(path: str | Path) -> Path:
     """Return the absolute path of a model, whose suffix must be that of a format."""
     target = Path(path).expanduser().absolute()
-    suffix = target.suffix.lower()
-    if suffix and suffix != ".keras" and suffix not in _H5:
+    if target.suffix and not any(target.suffix.lower() in suffixes for suffixes in _SUFFIXES.values()):
         raise ModelError(
             "A model is saved as .keras, as .h5, or as a SavedModel folder.",
             found=str(target),
-            fix=_FIX_SUFFIX,
+            fix="end the path in .keras or .h5, or in neither for a SavedModel folder",
             reason="format",
             path=str(target),
         )
@@ -129,10 +127,7 @@ def _not_writable(target: Path, error: OSError, what: str = "model") -> ModelErr
     )
 
 
-_SAVE = Code("tfmuster.save_model(model)", "model_to_file(model)")
-
-
-def _of_job() -> Path:
+def _path_in_run() -> Path:
     run = os.environ.get(RUN_DIR_VARIABLE)
     if not run:
         raise ModelError(
@@ -148,7 +143,7 @@ def _of_job() -> Path:
     return Path(run, MODEL_FILE)
 
 
-def model_to_bytes(model: Any, format: str = ".keras") -> bytes:
+def model_to_bytes(model: keras.Model, format: str = ".keras") -> bytes:
     """Return a model as the bytes of a ``.keras`` or ``.h5`` file, for example to send it to your session.
 
     With several workers, call it on all of them; each gets the bytes.
@@ -180,7 +175,7 @@ def model_to_bytes(model: Any, format: str = ".keras") -> bytes:
         return path.read_bytes()
 
 
-def model_from_bytes(data: bytes | bytearray | memoryview | str) -> Any:
+def model_from_bytes(data: bytes | bytearray | memoryview | str) -> keras.Model:
     """Load a model from the bytes of :func:`model_to_bytes`, or from base64 text of them.
 
     No code of the model runs, and Keras loads it in safe mode. Its configuration may name Keras's own classes
@@ -202,8 +197,7 @@ def model_from_bytes(data: bytes | bytearray | memoryview | str) -> Any:
         The data is not base64, not a model, damaged, unsafe, or too large (field ``reason``).
     """
     tf = import_tensorflow()
-    raw = _raw(data)
-    suffix = _suffix_of(raw)
+    raw, suffix = _raw(data)
     with tempfile.TemporaryDirectory(prefix="tfmuster-") as scratch:
         path = Path(scratch) / f"model{suffix}"
         path.write_bytes(raw)
@@ -225,26 +219,20 @@ def model_from_bytes(data: bytes | bytearray | memoryview | str) -> Any:
             ) from error
 
 
-def model_from_file(path: Path) -> Any:
-    """Load a ``.keras`` file as :func:`model_from_bytes` does.
-
-    Raises
-    ------
-    ModelError
-        See there. An HDF5 file of that name is not loaded: name and content must agree.
-    """
+def model_from_file(path: Path) -> keras.Model:
+    """Load a ``.keras`` file as :func:`model_from_bytes` does. An HDF5 file of that name is refused."""
     raw = path.read_bytes()
     if not raw.startswith(_MAGIC[".keras"]):
         raise ModelError(
             "A .keras file must be a Keras archive.",
             found=Words("{} begins with {}", path, Value(raw[:8])),
-            fix=Words("save the model again: {}", _SAVE),
+            fix=Words("save the model again: {}", Code("tfmuster.save_model(model)", "model_to_file(model)")),
             reason="not-a-model",
         )
     return model_from_bytes(raw)
 
 
-def _write(model: Any, path: Path) -> None:
+def _write(model: keras.Model, path: Path) -> None:
     if path.suffix:
         model.save(path)
         return
@@ -253,14 +241,14 @@ def _write(model: Any, path: Path) -> None:
         model.export(str(path))
 
 
-def _reads_from_all_workers(model: Any) -> bool:
+def _reads_from_all_workers(model: keras.Model) -> bool:
     """Return whether a variable to save has one value per replica and is reduced when read."""
     import tensorflow as tf
 
     optimizer = getattr(model, "optimizer", None)
     # In tf-keras 2, optimizer.variables is a method.
-    own = getattr(optimizer, "variables", ())
-    variables = [*model.variables, *(own() if callable(own) else own)]
+    of_optimizer = getattr(optimizer, "variables", ())
+    variables = [*model.variables, *(of_optimizer() if callable(of_optimizer) else of_optimizer)]
     return any(
         getattr(getattr(variable, "value", variable), "synchronization", None)
         == tf.VariableSynchronization.ON_READ
@@ -292,11 +280,10 @@ def _refuse_other_folder(target: Path) -> None:
         )
 
 
-def _raw(data: bytes | bytearray | memoryview | str) -> bytes:
-    if not isinstance(data, str):
-        return bytes(data)
+def _raw(data: bytes | bytearray | memoryview | str) -> tuple[bytes, str]:
+    """Return the bytes of a model, and the suffix of their format."""
     try:
-        return base64.b64decode("".join(data.split()), validate=True)
+        raw = base64.b64decode("".join(data.split()), validate=True) if isinstance(data, str) else bytes(data)
     except (binascii.Error, ValueError) as error:
         raise ModelError(
             "Text must be base64 of a model's bytes.",
@@ -307,12 +294,9 @@ def _raw(data: bytes | bytearray | memoryview | str) -> bytes:
             ),
             reason="not-base64",
         ) from error
-
-
-def _suffix_of(raw: bytes) -> str:
     for suffix, magic in _MAGIC.items():
         if raw.startswith(magic):
-            return suffix
+            return raw, suffix
     raise ModelError(
         "The bytes must be those of a .keras or .h5 file.",
         found=Words("{} bytes that begin with {}", len(raw), Value(raw[:8])),

@@ -44,7 +44,7 @@ _FOR_R = {
     name: module
     for module, names in {
         "diagnostics.selftest": ("job", "verdict"),
-        "keras_compat.data.feeding": ("Calls",),
+        "keras_compat.data.python_data": ("Calls",),
         "launcher.remote.files": ("place_of",),
         "launcher.command": ("command_name",),
         "launcher.warm": ("warm_workers",),

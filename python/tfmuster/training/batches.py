@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import DataError
-from ..keras_compat.rows.local_batch import (
+from ..keras_compat.rows import (
     LocalBatch,
+    attach_pipeline,
     part_of,
     rows_to_read,
     steps_in_epoch,
@@ -137,8 +138,7 @@ def batches(
         return without_autotuning(gathered.prefetch(tf.data.AUTOTUNE))
 
     whole = pipeline()
-    # With several workers, keras_compat and parameter_server call this; any other reader gets global batches.
-    whole.tfmuster_parts = pipeline
+    attach_pipeline(whole, pipeline)
     return whole
 
 

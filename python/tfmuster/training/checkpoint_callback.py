@@ -14,9 +14,9 @@ from ..cluster.findings import printable
 from ..errors import TfmusterWarning
 from ..keras_compat.losses.metrics import read_metrics, restore_metrics
 from ..keras_compat.process import is_chief, multi_worker
-from ..keras_compat.saving.files import send_bytes
-from ..keras_compat.steps.building import build
-from ..keras_compat.steps.resume import resume_at, training_epochs
+from ..keras_compat.saving import send_bytes
+from ..keras_compat.steps.epochs import resume_at, training_epochs
+from ..keras_compat.steps.tracing import build
 from ..rendezvous.preemption import PREEMPTION
 from ..rendezvous.task.agreement import agree
 from ..system.say import say

@@ -15,7 +15,7 @@ from ..cluster.findings import printable
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError
 from ..keras_compat.agreement.documents import SAMPLE, Call, close, sample_of
-from ..keras_compat.steps.resume import training_epochs
+from ..keras_compat.steps.epochs import training_epochs
 from ..options.hints import Hint
 from ..system.generators import job_seed
 from ..tracking.run import Run
@@ -171,8 +171,7 @@ def data_of(model: keras.Model) -> dict[str, Any]:
     if call is not None and call.document:
         return about | {name: call.document[name] for name in _SAME if name in call.document}
     epochs = training_epochs(model)
-    adapter = getattr(epochs, "data_adapter", None)
-    if adapter is None:
+    if epochs is None or (adapter := epochs.data_adapter) is None:
         # The coordinator of parameter servers reads no data itself.
         return about
     for name, attribute in (("batch size", "batch_size"), ("number of rows", "_num_samples")):

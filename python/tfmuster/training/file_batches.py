@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import DataError, TfmusterError
 from ..keras_compat.data.data_errors import keep_error, plain_text, unreadable_row
-from ..keras_compat.rows.local_batch import LocalBatch, part_of, suits_replicas, without_autotuning
+from ..keras_compat.rows import LocalBatch, attach_pipeline, part_of, suits_replicas, without_autotuning
 from ..system.limits import usable_cores
 from ..system.tensorflow_import import import_tensorflow
 from .file_plan import FilePlan, Piece
@@ -123,7 +123,7 @@ def file_batches(
         return without_autotuning(data.prefetch(2))
 
     whole = pipeline()
-    whole.tfmuster_parts = pipeline
+    attach_pipeline(whole, pipeline)
     whole.rows, whole.steps = plan.rows, plan.steps
     return whole
 

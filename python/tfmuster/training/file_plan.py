@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..keras_compat.rows.local_batch import part_of, rows_to_read_of, steps_in_epoch
+from ..keras_compat.rows import part_of, rows_to_read_of, steps_in_epoch
 from .readers import Chunk
 
 #: Lanes of a batch. Workers whose number divides it share no lane.

@@ -111,10 +111,10 @@ def _patch_tensorflow() -> None:
     """Let TensorFlow's own strategies join as :func:`tfmuster.strategy` does."""
     from ..cluster.tf_config import keep_tf_config
     from ..keras_compat import check_releases
-    from ..keras_compat.data.orders import patch_shuffle
+    from ..keras_compat.data.pipelines import patch_shuffle
     from ..keras_compat.runtime.starting import hook_start, name_callers_in_r
     from ..keras_compat.runtime.strategy_patches import patch_strategies
-    from ..keras_compat.saving.copies import patch_checkpoints
+    from ..keras_compat.saving import patch_checkpoints
     from ..rendezvous.task.port_guard import serving
     from ..system.generators import job_seed, seed_tensorflow
     from ..tracking.live.states import say_phase

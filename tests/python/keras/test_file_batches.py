@@ -14,6 +14,7 @@ import pytest
 import tfmuster
 from support.clock import in_time
 from tfmuster.errors import DataError
+from tfmuster.keras_compat.rows import attached_pipeline
 
 ROWS = 240
 X = np.arange(ROWS * 3, dtype=np.float32).reshape(ROWS, 3)
@@ -91,7 +92,7 @@ def test_parts_make_up_the_batches_of_one_process(tmp_path: Path, write: Any, fi
         np.testing.assert_array_equal(rows, X[labels.astype(int)])
     assert list(rows.ravel()) != sorted(rows.ravel())
     for workers in (2, 4):
-        parts = [read(whole.tfmuster_parts(worker, workers)) for worker in range(workers)]
+        parts = [read(attached_pipeline(whole)(worker, workers)) for worker in range(workers)]
         for batch, *own in zip(alone, *parts, strict=True):
             assert {int(part.global_rows) for part in own} == {len(batch[0])}
             for index in (0, 1):
@@ -107,9 +108,9 @@ def test_endless_batches_begin_anywhere(tmp_path: Path) -> None:
     first, second = (np.concatenate([y for _, y in everything[5 * i : 5 * i + 5]]) for i in (0, 1))
     assert sorted(first) == sorted(second) == list(range(ROWS))
     assert list(first) != list(second)
-    later = read(data.tfmuster_parts(None, 1, skip=7))
+    later = read(attached_pipeline(data)(None, 1, skip=7))
     assert [y.tolist() for _, y in later] == [y.tolist() for _, y in everything[7:]]
-    every = read(data.tfmuster_parts(None, 1, every=(1, 3)))
+    every = read(attached_pipeline(data)(None, 1, every=(1, 3)))
     assert [y.tolist() for _, y in every] == [y.tolist() for _, y in everything[1::3]]
     other = tfmuster.file_batches(paths, reader, 50, seed=3, first_epoch=1)
     assert [y.tolist() for _, y in read(other)] == [y.tolist() for _, y in everything[5:10]]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfmuster.keras_compat.data.orders import patch_shuffle
+from tfmuster.keras_compat.data.pipelines import patch_shuffle
 from tfmuster.keras_compat.data.row_selection import select_rows
-from tfmuster.keras_compat.rows.local_batch import local_batch
+from tfmuster.keras_compat.rows import local_batch
 
 WORKERS = (1, 2, 3, 4)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfmuster.errors import DataError
-from tfmuster.keras_compat.rows.local_batch import steps_in_epoch
+from tfmuster.keras_compat.rows import attached_pipeline, steps_in_epoch
 from tfmuster.training.batches import batches
 
 
@@ -30,7 +30,7 @@ def elements(dataset):
 @pytest.mark.parametrize("options", [{}, {"one_hot": True}, {"drop_remainder": True}, {"shuffle": False}])
 def test_parts_make_up_the_batches_of_one_process(rows, workers, options):
     whole = batches(*digits(rows), 12, seed=5, repeated=True, steps=17, **options)
-    parts = [list(whole.tfmuster_parts(worker, workers)) for worker in range(workers)]
+    parts = [list(attached_pipeline(whole)(worker, workers)) for worker in range(workers)]
     alone = elements(whole)
     assert len(alone) == 17
     assert {len(part) for part in parts} == {17}

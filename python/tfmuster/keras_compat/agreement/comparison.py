@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from ..process import Difference
-    from .documents import Epochs
+    from .documents import EpochIterator
 
 _CHOOSES = "tfmuster chooses the steps per execution"
 _ADVICE = {
@@ -52,7 +52,7 @@ _ROWS_ADVICE = (
 _ABOUT_ROWS = ("steps", "rows", "number of rows", "batch size", "data set", "elements")
 
 
-def agree_on_call(model: keras.Model, epochs: Epochs | None, *, chooses: bool = False) -> bool:
+def agree_on_call(model: keras.Model, epochs: EpochIterator | None, *, chooses: bool = False) -> bool:
     """Raise a DataError if the call that begins differs from those of the other workers.
 
     Return whether all workers may choose the steps per execution; ``chooses`` tells whether this one may.

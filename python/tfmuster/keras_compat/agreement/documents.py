@@ -21,7 +21,7 @@ import numpy as np
 from ...system.activity import ACTIVITY
 from .. import seams
 from ..process import keras_backend
-from ..rows.local_batch import OfLength
+from ..rows import OfLength
 
 if TYPE_CHECKING:
     import keras
@@ -30,11 +30,16 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
-class Epochs(Protocol):
-    """Keras's epoch iterator over the data of a call."""
+class EpochIterator(Protocol):
+    """What Keras makes in each call of ``fit``, ``evaluate``, or ``predict``."""
 
     data_adapter: Any
     steps_per_epoch: int | None
+    steps_per_execution: int
+    num_batches: int | None
+
+    def catch_stop_iteration(self) -> contextlib.AbstractContextManager[None]:
+        """Note inside the block that the data end."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -45,7 +50,7 @@ class Call:
     model: keras.Model
     arguments: Mapping[str, Any]
     #: The epoch iterator of the call; for ``fit`` that of the training data.
-    epochs: Epochs | None = None
+    epochs: EpochIterator | None = None
     compared: bool = False
     #: What was compared.
     document: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -59,7 +64,7 @@ class Call:
         return cls.current[-1] if cls.current and cls.current[-1].model is model else None
 
     @classmethod
-    def reads(cls, epochs: Epochs) -> None:
+    def reads(cls, epochs: EpochIterator) -> None:
         """Note the epoch iterator that the innermost call has made."""
         if cls.current and cls.current[-1].epochs is None:
             cls.current[-1].epochs = epochs
@@ -83,7 +88,7 @@ SAMPLE: Final = "rows"
 _MOST_WEIGHTS: Final = 300
 
 
-def document_of(call: Call, epochs: Epochs | None) -> dict[str, Any]:
+def document_of(call: Call, epochs: EpochIterator | None) -> dict[str, Any]:
     """Return what the workers compare when a call begins, by names that errors use."""
     model, arguments = call.model, call.arguments
     document: dict[str, Any] = {}
@@ -104,7 +109,7 @@ def document_of(call: Call, epochs: Epochs | None) -> dict[str, Any]:
     return {name: _json(value) for name, value in document.items()}
 
 
-def _data(epochs: Epochs) -> dict[str, Any]:
+def _data(epochs: EpochIterator) -> dict[str, Any]:
     import tensorflow as tf
 
     adapter = epochs.data_adapter
@@ -183,7 +188,7 @@ _SETTINGS = ("batch_size", "count", "buffer_size", "seed", "seed2", "num_shards"
 _CLOSE = 1e-3
 
 
-def sample_of(epochs: Epochs) -> str:
+def sample_of(epochs: EpochIterator) -> str:
     """Return numbers that tell the rows of two calls apart; "" if the data can't be sampled."""
     import tensorflow as tf
 

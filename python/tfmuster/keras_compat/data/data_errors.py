@@ -6,15 +6,17 @@ The error of a reader is raised as it is.
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...errors import DataError, TfmusterError
 from .. import seams
+
+if TYPE_CHECKING:
+    import keras
 
 _LABEL = re.compile(r"label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)")
 
@@ -48,7 +50,6 @@ def wrong_label(label: int, classes: int, row: int | None = None) -> DataError:
         f"A label must be one of the model's {classes} classes, 0 to {classes - 1}.",
         found=f"label {label}{where}",
         fix=fix,
-        path=None,
         reason="labels",
     )
 
@@ -61,7 +62,6 @@ def generator_ended(batches: int, steps: int | None) -> DataError:
         if steps
         else f"{batches} batches, which served one pass over the data",
         fix="let it yield batches without end and pass steps_per_epoch, validation_steps or steps",
-        path=None,
         reason="generator-ended",
     )
 
@@ -73,37 +73,36 @@ def raised(error: BaseException | str, place: str = "") -> TfmusterError:
     """
     if isinstance(error, TfmusterError):
         return error
-    found = error
+    text = str(error)
     if not isinstance(error, str):
-        found = f"{type(error).__name__}: {error}"
+        text = f"{type(error).__name__}: {error}"
         frames = "".join(traceback.format_tb(error.__traceback__))
         # The exception of another process has its traceback as the text of its cause.
         place = _last_place(f"{frames}\n{error.__cause__ or ''}")
     return DataError(
         "The program's code for reading data must return a batch.",
-        found=f"it raised {str(found).strip()}" + (f" ({place})" if place else ""),
+        found=f"it raised {text.strip()}" + (f" ({place})" if place else ""),
         fix="correct that line, or the data that it reads"
         if place
         else "the exception comes from your data set or generator: see the traceback in this worker's log",
-        path=None,
         reason="data-raised",
     )
 
 
 def _last_place(frames: str) -> str:
     """Return the last line of the program's own code in a traceback: ``train.py, line 3, in read``."""
-    own = [frame for frame in _FRAME.findall(frames) if not _LIBRARY.search(frame[0])]
-    return f"{own[-1][0]}, line {own[-1][1]}, in {own[-1][2]}" if own else ""
+    places = [place for place in _FRAME.findall(frames) if not _LIBRARY.search(place[0])]
+    return "{}, line {}, in {}".format(*places[-1]) if places else ""
 
 
 def exception_in(text: str) -> tuple[str, str] | None:
     """Return the Python exception in the text of an operation's error, and its place; None without one."""
     text = plain_text(text)
-    found = _RAISED.search(text)
-    if found is None:
+    match = _RAISED.search(text)
+    if match is None:
         return None
-    kind = found[1].rpartition(".")[2]
-    return f"{kind}: {found[2].strip()}", _last_place(text[found.end() :])
+    kind = match[1].rpartition(".")[2]
+    return f"{kind}: {match[2].strip()}", _last_place(text[match.end() :])
 
 
 def plain_text(message: str) -> str:
@@ -111,23 +110,17 @@ def plain_text(message: str) -> str:
     return _AROUND.sub("", message).strip()
 
 
-def unreadable_row(said: str, path: str | None, row: int | None) -> DataError:
+def unreadable_row(text: str, path: str | None, row: int | None) -> DataError:
     """Return the error for a row of the data that can't be read.
 
-    Parameters
-    ----------
-    said : str
-        What is wrong.
-    path : str or None
-        The file that the row comes from, if that is known.
-    row : int or None
-        Its number in the file, from 1, or in the data set, from 0; None if it is a whole file.
+    ``row`` is its number in the file, from 1, or without a file in the data set, from 0; None for a whole
+    file.
     """
-    where = [path] if path is not None and path not in said else []
+    where = [path] if path is not None and path not in text else []
     where += [f"row {row}"] if row is not None else []
     return DataError(
         "Every row of the data must be readable.",
-        found=said + (f" ({', '.join(where)})" if where else ""),
+        found=text + (f" ({', '.join(where)})" if where else ""),
         fix="correct the row, or leave it out" if row is not None else "replace the file, or leave it out",
         path=path,
         row=row,
@@ -135,7 +128,7 @@ def unreadable_row(said: str, path: str | None, row: int | None) -> DataError:
     )
 
 
-def named(error: Exception) -> TfmusterError | None:
+def data_error_in(error: Exception) -> TfmusterError | None:
     """Return a named error for an error of TensorFlow, if the data are its cause."""
     text = str(error)
     if label := _LABEL.search(text):
@@ -145,55 +138,7 @@ def named(error: Exception) -> TfmusterError | None:
     return None
 
 
-class Recorded:
-    """What the Python code of a Keras data adapter has done.
-
-    Attributes
-    ----------
-    exceptions : list of Exception
-        What it has raised.
-    ended : int or None
-        The number of batches of a generator that has ended.
-    """
-
-    def __init__(self, adapter: Any) -> None:
-        self.exceptions: list[Exception] = []
-        self.ended: int | None = None
-        # A PyDataset's adapter has the one, a generator's the other.
-        if callable(make := seams.ITEMS_ITERATOR.of(adapter, None)):
-            seams.ITEMS_ITERATOR.set(adapter, self._recording(make))
-        if callable(make := getattr(adapter, "generator", None)):
-            adapter.generator = self._recording(self._once(make))
-
-    def _once(self, make: Callable[[], Iterator[Any]]) -> Callable[[], Iterator[Any]]:
-        """Refuse a second pass, for which Keras would repeat the first two batches of a generator."""
-
-        def batches() -> Iterator[Any]:
-            if self.ended is not None:
-                raise generator_ended(self.ended, None)
-            number = 0
-            for batch in make():
-                number += 1
-                yield batch
-            self.ended = number
-
-        return batches
-
-    def _recording(self, make: Callable[[], Iterator[Any]]) -> Callable[[], Iterator[Any]]:
-        @functools.wraps(make)
-        def batches() -> Iterator[Any]:
-            try:
-                yield from make()
-            except GeneratorExit:
-                raise
-            except Exception as error:
-                self.exceptions.append(error)
-                raise
-
-        return batches
-
-
-def check_labels(model: Any, adapter: Any) -> None:
+def check_labels(model: keras.Model, adapter: object) -> None:
     """Raise DataError if an array of labels has a class that the model has not (reason ``labels``).
 
     On GPUs TensorFlow raises no error for such a label; the loss is NaN.
@@ -203,7 +148,7 @@ def check_labels(model: Any, adapter: Any) -> None:
         check_classes(arrays[1], classes)
 
 
-def classes_of(model: Any) -> int | None:
+def classes_of(model: keras.Model) -> int | None:
     """Return the number of classes of a model whose labels are their numbers; None for other models."""
     import keras
 
@@ -217,17 +162,17 @@ def classes_of(model: Any) -> int | None:
     return outputs[0].shape[-1] if outputs and len(outputs) == 1 else None
 
 
-def check_classes(labels: Any, classes: int, *, has_row: bool = True) -> None:
+def check_classes(labels: object, classes: int, *, has_row: bool = True) -> None:
     """Raise DataError if a label is none of these classes. Without ``has_row``, its row is not told."""
     import numpy as np
 
-    labels = np.asarray(labels)
-    if not labels.size or labels.dtype.kind not in "iuf":
+    array = np.asarray(labels)
+    if not array.size or array.dtype.kind not in "iuf":
         return
-    wrong = (labels < 0) | (labels >= classes)
+    wrong = (array < 0) | (array >= classes)
     if wrong.any():
         first = np.unravel_index(np.argmax(wrong), wrong.shape)
-        raise wrong_label(int(labels[first]), classes, int(first[0]) if has_row else None)
+        raise wrong_label(int(array[first]), classes, int(first[0]) if has_row else None)
 
 
 _kept: list[TfmusterError] = []
@@ -248,6 +193,6 @@ def readers_errors() -> Iterator[None]:
     except tf.errors.OpError as error:
         if not _kept:
             raise
-        kept = _kept[:]
+        first = _kept[0]
         _kept.clear()
-        raise kept[0] from error
+        raise first from error

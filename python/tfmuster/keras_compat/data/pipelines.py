@@ -2,23 +2,34 @@
 
 Its graph tells whether a function given to ``Dataset.map`` may run on some rows only. With the policy
 ``FILE``, TensorFlow divides the files of a data set, if it can.
+
+A shuffle draws the order of each pass from a seed generator inside TensorFlow. A second shuffle with the same
+seed gives the same orders only if nobody has read the first one before. If both have the same generator, they
+give the same orders in every case, also without a seed. So the generator of every shuffle is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ...errors import DataError
 from .. import seams
-from .orders import can_share
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from ..rows import Tensors
+
+_SEEDS = "_tfmuster_seed_generator"
 
 
 class StaysError(Exception):
     """The pipeline has a step for which all rows are needed; the text says which."""
 
 
-PLAIN: dict[str, Callable[[Any, Any], Any]] = {
+PLAIN: dict[str, Callable[[tf.data.Dataset, tf.data.Dataset], tf.data.Dataset]] = {
     "Repeat": lambda dataset, like: dataset.repeat(seams.REPEAT_COUNT.of(like)),
     "Take": lambda dataset, like: dataset.take(seams.REPEAT_COUNT.of(like)),
     "Skip": lambda dataset, like: dataset.skip(seams.REPEAT_COUNT.of(like)),
@@ -26,7 +37,7 @@ PLAIN: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def kind_of(dataset: Any) -> str:
+def kind_of(dataset: tf.data.Dataset) -> str:
     """Return the kind of step, such as ``Batch``, by TensorFlow's private class."""
     kind = type(dataset)
     if not kind.__module__.startswith(f"{seams.DATA_PACKAGE.get().__name__}."):
@@ -34,53 +45,25 @@ def kind_of(dataset: Any) -> str:
     return kind.__name__.removeprefix("_").removesuffix("V2").removesuffix("Dataset")
 
 
-def name_of(dataset: Any) -> str:
+def name_of(dataset: tf.data.Dataset) -> str:
     """Return what to call a step in a message."""
     kind = type(dataset).__name__.removeprefix("_")
     return f"a {kind}" if kind.endswith(("Dataset", "DatasetV2")) else f"a {kind} data set"
 
 
-def is_tuple(dataset: Any) -> bool:
-    """Return whether `map` calls functions of this data set with several arguments."""
-    return type(dataset.element_spec) is tuple
-
-
-def dense(dataset: Any) -> bool:
+def dense(dataset: tf.data.Dataset) -> bool:
     """Return whether all parts of an element are ordinary tensors."""
     import tensorflow as tf
 
     return all(isinstance(spec, tf.TensorSpec) for spec in seams.NEST.get().flatten(dataset.element_spec))
 
 
-def check_batchable(addresses: Any, why: str) -> None:
-    """Refuse addresses that can't be put into one tensor."""
-    import tensorflow as tf
-
-    for spec in seams.NEST.get().flatten(addresses.element_spec):
-        if not isinstance(spec, tf.TensorSpec) or not spec.shape.is_fully_defined():
-            raise StaysError(f"rows of {why} may differ in shape, so every worker computes all rows")
-
-
-def check_shuffle(dataset: Any) -> None:
-    """Refuse a shuffle whose seed generator is not known."""
-    if not can_share(dataset):
-        raise StaysError("the data set was shuffled before Keras was imported")
-
-
-def check_cache(dataset: Any, reshuffles: bool) -> None:
-    """Refuse a cache that can't hold the parts of one worker."""
-    if reshuffles:
-        raise StaysError("a cache keeps the order of a shuffle, so every worker computes all rows")
-    if seams.CACHE_FILE.of(dataset).numpy():
-        raise StaysError("batches are cached in a file, so every worker computes all rows")
-
-
-def call_of(dataset: Any) -> Callable[[Any], Any]:
+def call_of(dataset: tf.data.Dataset) -> Callable[[Tensors], Tensors]:
     """Return the function of a `map`, as it was traced."""
     structure = seams.STRUCTURE.get()
     wrapped, spec = seams.MAP_FUNCTION.of(dataset), seams.INPUTS.of(dataset)()[0].element_spec
 
-    def apply(element: Any) -> Any:
+    def apply(element: Tensors) -> Tensors:
         flat = wrapped.function(*structure.to_tensor_list(spec, element))
         return structure.from_compatible_tensor_list(wrapped.output_structure, list(flat))
 
@@ -106,7 +89,7 @@ _BINARY = {
 }
 
 
-def impure_operation(function: Any) -> str | None:
+def impure_operation(function: tf.types.experimental.ConcreteFunction) -> str | None:
     """Return an operation that draws random numbers, keeps state, or runs Python; None if there is none.
 
     Without one, the function gives the same result for a row whenever and wherever it runs.
@@ -117,17 +100,17 @@ def impure_operation(function: Any) -> str | None:
     return None
 
 
-def operations_of(graph: Any) -> Iterator[tuple[str, bool]]:
+def operations_of(graph: tf.Graph) -> Iterator[tuple[str, bool]]:
     """Yield the operations of a graph and of the functions that it calls, and whether each is stateful."""
     definitions = seams.OP_DEFINITIONS.get()
     definition = graph.as_graph_def()
     functions = definition.library.function
-    for node in (*definition.node, *(node for each in functions for node in each.node_def)):
-        known = definitions.get(node.op)
-        yield node.op, known is not None and known.is_stateful
+    for node in (*definition.node, *(node for function in functions for node in function.node_def)):
+        operation = definitions.get(node.op)
+        yield node.op, operation is not None and operation.is_stateful
 
 
-def keeps_rows_apart(function: Any) -> bool:
+def keeps_rows_apart(function: tf.types.experimental.ConcreteFunction) -> bool:
     """Return whether a function of a batch computes each row of its results from the same row of the batch.
 
     Only functions of a few exact operations are recognized.
@@ -135,7 +118,8 @@ def keeps_rows_apart(function: Any) -> bool:
     graph = function.graph
     captured = {id(tensor) for tensor in graph.internal_captures}
     rows = {id(tensor) for tensor in graph.inputs if id(tensor) not in captured}
-    if any(_leading(tensor) != (True, None) for tensor in graph.inputs if id(tensor) in rows):
+    inputs = [tensor for tensor in graph.inputs if id(tensor) in rows]
+    if any(not tensor.shape.rank or tensor.shape[0] is not None for tensor in inputs):
         return False
     for operation in graph.get_operations():
         of_rows = [id(tensor) in rows for tensor in operation.inputs]
@@ -147,13 +131,7 @@ def keeps_rows_apart(function: Any) -> bool:
     return all(id(tensor) in rows for tensor in graph.outputs)
 
 
-def _leading(tensor: Any) -> tuple[bool, int | None]:
-    """Return whether the tensor has a known rank of at least 1, and the size of its first dimension."""
-    rank = tensor.shape.rank
-    return bool(rank), tensor.shape[0] if rank else None
-
-
-def _row_by_row(operation: Any, of_rows: list[bool]) -> bool:
+def _row_by_row(operation: tf.Operation, of_rows: list[bool]) -> bool:
     """Return whether the results have a row for each row of the inputs marked by ``of_rows``."""
     import tensorflow as tf
 
@@ -184,7 +162,9 @@ def _row_by_row(operation: Any, of_rows: list[bool]) -> bool:
 _READERS = ("RecordDataset", "RecordDatasetV2", "TextLineDataset", "TextLineDatasetV2")
 
 
-def shard_files(dataset: Any, strategy: Any) -> Any:
+def shard_files(
+    dataset: tf.data.Dataset, strategy: tf.distribute.Strategy
+) -> tf.distribute.DistributedDataset:
     """Return the data set as TensorFlow distributes it by files.
 
     Raises
@@ -200,7 +180,6 @@ def shard_files(dataset: Any, strategy: Any) -> Any:
             found="a data set without such a reader",
             fix="leave the option out, so that the workers share the rows of each batch, or use "
             "tfmuster.file_batches() to share files",
-            path=None,
             reason="file-shard",
         )
     try:
@@ -210,16 +189,67 @@ def shard_files(dataset: Any, strategy: Any) -> Any:
             "AutoShardPolicy.FILE needs at least one file for each worker.",
             found=str(error).splitlines()[0][:200],
             fix="leave the option out, or use tfmuster.file_batches(), which takes any number of files",
-            path=None,
             reason="file-shard",
         ) from error
 
 
-def _reads_files(dataset: Any) -> bool:
+def _reads_files(dataset: tf.data.Dataset) -> bool:
     kind = type(dataset).__name__
     if kind.endswith(_READERS):
         return True
     graphs = [wrapper.function.graph for wrapper in seams.FUNCTIONS.of(dataset)()]
     if any(name.endswith(_READERS) for graph in graphs for name, _ in operations_of(graph)):
         return True
-    return any(_reads_files(each) for each in seams.INPUTS.of(dataset)())
+    return any(map(_reads_files, seams.INPUTS.of(dataset)()))
+
+
+class _Operations:
+    """TensorFlow's operations of data sets, with a shuffle whose seed generator can be shared."""
+
+    def __init__(self, operations: ModuleType) -> None:
+        self._operations = operations
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._operations, name)
+
+    def shuffle_dataset_v3(self, input_dataset: tf.Tensor, **arguments: object) -> tf.Tensor:
+        """Make the shuffle, with a generator of its own in place of one that TensorFlow hides."""
+        if not seams.EXECUTING_EAGERLY.get()():
+            return self._operations.shuffle_dataset_v3(input_dataset, **arguments)
+        generator = self._operations.anonymous_seed_generator(
+            arguments["seed"], arguments["seed2"], arguments["reshuffle_each_iteration"]
+        )
+        arguments["seed_generator"] = generator.handle
+        variant = self._operations.shuffle_dataset_v3(input_dataset, **arguments)
+        # TensorFlow deletes the generator together with its `deleter`.
+        setattr(variant, _SEEDS, generator)
+        return variant
+
+
+def patch_shuffle() -> None:
+    """Make shuffles from now on keep their generators. You can call it more than once."""
+    if not seams.SHUFFLE_OPERATIONS.replaced:
+        seams.SHUFFLE_OPERATIONS.replace(_Operations(seams.SHUFFLE_OPERATIONS.get()))
+
+
+def shuffled_alike(dataset: tf.data.Dataset, shuffled: tf.data.Dataset) -> tf.data.Dataset:
+    """Shuffle ``dataset`` as ``shuffled`` shuffles its own input: same buffer, same seeds, same generator.
+
+    Raises StaysError if the generator was not kept.
+    """
+    seeds = getattr(seams.VARIANT.of(shuffled), _SEEDS, None)
+    if seeds is None:
+        raise StaysError("the data set was shuffled before Keras was imported")
+    variant = seams.SHUFFLE_DATASET.get()(
+        seams.VARIANT.of(dataset),
+        buffer_size=seams.BUFFER_SIZE.of(shuffled),
+        seed=seams.SHUFFLE_SEED.of(shuffled),
+        seed2=seams.SHUFFLE_SEED2.of(shuffled),
+        seed_generator=seeds.handle,
+        reshuffle_each_iteration=bool(seams.RESHUFFLES.of(shuffled)),
+        metadata=seams.METADATA.of(shuffled).SerializeToString(),
+        **seams.FLAT_STRUCTURE.of(dataset),
+    )
+    alike = seams.VARIANT_DATASET.get()(variant, dataset.element_spec)
+    alike._tfmuster_keeps = (dataset, seeds)
+    return alike

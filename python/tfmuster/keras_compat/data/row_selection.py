@@ -7,51 +7,48 @@ what a reader delivers, such as records), is cut into the same global batches, a
 addresses of its own rows. Only then rows are gathered, and the functions given to `map` run: once for each
 row in the whole job.
 
-The rows and their order are the same as without this module: shuffles share their seed generators
-(:mod:`.orders`), and a function that draws random numbers or has state stays where it is
-(:mod:`.pipelines`), together with everything below it.
+The rows and their order are the same as without this module: shuffles share their seed generators, and a
+function that draws random numbers or has state stays where it is, together with everything below it
+(:mod:`.pipelines`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import tensorflow as tf
 
 from .. import seams
-from ..rows.local_batch import LocalBatch, local_batch
-from .orders import shuffled_alike
+from ..rows import LocalBatch, Tensors, local_batch, map_elements
 from .pipelines import (
     PLAIN,
     StaysError,
     call_of,
-    check_batchable,
-    check_cache,
-    check_shuffle,
     dense,
     impure_operation,
-    is_tuple,
     keeps_rows_apart,
     kind_of,
     name_of,
+    shuffled_alike,
 )
 
 
 class Selection(NamedTuple):
-    """How a worker gets its rows.
+    """How a worker gets its rows: the pipeline, or the part of it from its outermost `batch` to some step."""
 
-    Attributes
-    ----------
-    dataset : tf.data.Dataset or None
-        Data set of :class:`~.sharding.LocalBatch`; None if each worker has to compute all rows.
-    why : str
-        What each worker reads and prepares, or why it is everything; one line.
-    reads_all : bool
-        Whether each worker reads the files of all rows.
-    """
-
-    dataset: Any
+    #: Data set of :class:`~.rows.LocalBatch`; None if each worker has to compute all rows.
+    dataset: tf.data.Dataset
+    #: What each worker reads and prepares, or why it is everything; one line.
     why: str
+    #: Whether each worker reads the files of all rows.
     reads_all: bool = True
+    #: Rows of a global batch.
+    size: int = 0
+    #: Whether the order differs between passes.
+    reshuffles: bool = False
+    #: Whether rows are gathered by their addresses, and no function runs on single rows.
+    gathered: bool = False
 
 
 class _Rows(NamedTuple):
@@ -63,40 +60,31 @@ class _Rows(NamedTuple):
     passes, ``cached`` that a `cache` was above ``finish``.
     """
 
-    addresses: Any
-    look_up: Callable[[Any], Any]
-    finish: Callable[[Any], Any] | None = None
+    addresses: tf.data.Dataset
+    look_up: Callable[[Tensors], Tensors]
+    finish: Callable[[Tensors], Tensors] | None = None
     why: str = ""
     reshuffles: bool = False
     cached: bool = False
 
 
-class _Parts(NamedTuple):
-    """A part of the pipeline from its outermost `batch` on, as a data set of the worker's parts."""
-
-    dataset: Any
-    size: Any
-    reshuffles: bool
-    note: str
-    gathered: bool
-    reads_all: bool
-
-
-def select_rows(dataset: Any, worker: int, workers: int) -> Selection:
+def select_rows(dataset: tf.data.Dataset, worker: int, workers: int) -> Selection:
     """Return this worker's parts of the global batches of a data set, computed from its own rows only."""
     # A later call of `fit` continues with the orders and the cached rows of this one.
     kept: dict[tuple[int, int], Selection] = dataset.__dict__.setdefault("_tfmuster_selection", {})
     if (worker, workers) not in kept:
         try:
-            parts = _parts(dataset, worker, workers)
-            found = Selection(parts.dataset.with_options(dataset.options()), parts.note, parts.reads_all)
+            selection = _select(dataset, worker, workers)
+            selection = selection._replace(dataset=selection.dataset.with_options(dataset.options()))
         except StaysError as stays:
-            found = Selection(None, str(stays))
-        kept[worker, workers] = found
+            selection = Selection(None, str(stays))
+        kept[worker, workers] = selection
     return kept[worker, workers]
 
 
-def _parts(dataset: Any, worker: int, workers: int, above: tuple[Any, ...] = ()) -> _Parts:
+def _select(
+    dataset: tf.data.Dataset, worker: int, workers: int, above: tuple[tf.data.Dataset, ...] = ()
+) -> Selection:
     """Translate a pipeline from its outermost `batch` on.
 
     ``above`` are a `rebatch` and the steps below it that set the borders of batches, from the lowest one up.
@@ -104,7 +92,7 @@ def _parts(dataset: Any, worker: int, workers: int, above: tuple[Any, ...] = ())
     """
     kind, below = kind_of(dataset), seams.INPUTS.of(dataset)()
     if kind in ("Prefetch", "Options"):
-        return _parts(below[0], worker, workers, above)
+        return _select(below[0], worker, workers, above)
     if kind in ("Batch", "ParallelBatch"):
         return _of_batch(dataset, worker, workers, above)
     if kind in ("Map", "ParallelMap"):
@@ -113,34 +101,41 @@ def _parts(dataset: Any, worker: int, workers: int, above: tuple[Any, ...] = ())
         # TensorFlow puts a map between, which makes sparse tensors dense, and names the elements anew.
         (mapped,) = seams.INPUTS.of(below[0])()
         (batches,) = seams.INPUTS.of(mapped)()
-        return _parts(batches, worker, workers, (dataset, *above))
+        return _select(batches, worker, workers, (dataset, *above))
     if above and kind == "Repeat":
-        return _parts(below[0], worker, workers, (dataset, *above))
+        return _select(below[0], worker, workers, (dataset, *above))
     if above:
         raise StaysError(f"a rebatch is above {name_of(dataset)}, so every worker computes all rows")
     if kind == "Zip":
-        return _zipped_parts(dataset, [_parts(each, worker, workers) for each in below])
+        return _zipped(dataset, [_select(part, worker, workers) for part in below])
     if kind not in (*PLAIN, "Shuffle", "Cache"):
         raise StaysError(f"batches come from {name_of(dataset)}, so every worker computes all rows")
-    parts = _parts(below[0], worker, workers)
+    selection = _select(below[0], worker, workers)
     if kind in PLAIN:
-        return parts._replace(dataset=PLAIN[kind](parts.dataset, dataset))
+        return selection._replace(dataset=PLAIN[kind](selection.dataset, dataset))
     if kind == "Shuffle":
-        check_shuffle(dataset)
-        again = bool(seams.RESHUFFLES.of(dataset))
-        return parts._replace(
-            dataset=shuffled_alike(parts.dataset, dataset), reshuffles=parts.reshuffles or again
+        return selection._replace(
+            dataset=shuffled_alike(selection.dataset, dataset),
+            reshuffles=selection.reshuffles or bool(seams.RESHUFFLES.of(dataset)),
         )
-    check_cache(dataset, parts.reshuffles)
-    return parts._replace(dataset=parts.dataset.cache())
+    if selection.reshuffles:
+        raise StaysError("a cache keeps the order of a shuffle, so every worker computes all rows")
+    if seams.CACHE_FILE.of(dataset).numpy():
+        raise StaysError("batches are cached in a file, so every worker computes all rows")
+    return selection._replace(dataset=selection.dataset.cache())
 
 
-def _of_batch(dataset: Any, worker: int, workers: int, above: tuple[Any, ...]) -> _Parts:
+def _of_batch(
+    dataset: tf.data.Dataset, worker: int, workers: int, above: tuple[tf.data.Dataset, ...]
+) -> Selection:
     """Return the worker's parts of the batches made by the outermost `batch`, and steps ``above`` it."""
     rows = _rows(seams.INPUTS.of(dataset)()[0])
     if rows.why and rows.finish is None:
         raise StaysError(f"rows come in order from {rows.why}, so every worker reads all of them")
-    check_batchable(rows.addresses, rows.why)
+    for spec in seams.NEST.get().flatten(rows.addresses.element_spec):
+        # Addresses of a batch become one tensor.
+        if not isinstance(spec, tf.TensorSpec) or not spec.shape.is_fully_defined():
+            raise StaysError(f"rows of {rows.why} may differ in shape, so every worker computes all rows")
     batched, size = rows.addresses, seams.BATCH_SIZE.of(dataset)
     for step in (dataset, *above):
         if kind_of(step) == "Repeat":
@@ -150,10 +145,13 @@ def _of_batch(dataset: Any, worker: int, workers: int, above: tuple[Any, ...]) -
             batched = batched.rebatch(size, drop_remainder=bool(seams.DROP_REMAINDER.of(step)))
         else:
             batched = batched.batch(size, drop_remainder=bool(seams.DROP_REMAINDER.of(step)))
-    if rows.finish is None:
-        parts = _mapped(batched, lambda own: own._replace(data=rows.look_up(own.data)), worker, workers)
-    else:
-        parts = _mapped(batched, lambda own: own, worker, workers)
+
+    def part(batch: Tensors) -> LocalBatch:
+        addresses = local_batch(batch, worker, workers)
+        return addresses if rows.finish else addresses._replace(data=rows.look_up(addresses.data))
+
+    parts = map_elements(batched, part)
+    if rows.finish is not None:
         parts = _finished(parts, rows.look_up, rows.finish)
     if rows.cached:
         if any(kind_of(step) == "Repeat" for step in above):
@@ -161,40 +159,24 @@ def _of_batch(dataset: Any, worker: int, workers: int, above: tuple[Any, ...]) -
         parts = parts.cache()
     what = "prepares its own rows" if rows.why else "reads and prepares its own rows"
     note = f"each worker {what} only" + (f"; {rows.why} is read by every worker" if rows.why else "")
-    return _Parts(parts, int(size), rows.reshuffles, note, rows.finish is None, bool(rows.why))
+    return Selection(parts, note, bool(rows.why), int(size), rows.reshuffles, rows.finish is None)
 
 
-def _mapped(batched: Any, then: Callable[[LocalBatch], LocalBatch], worker: int, workers: int) -> Any:
-    import tensorflow as tf
-
-    def part(*batch: Any) -> LocalBatch:
-        return then(local_batch(batch if is_tuple(batched) else batch[0], worker, workers))
-
-    return batched.map(tf.autograph.experimental.do_not_convert(part))
-
-
-def _finished(parts: Any, look_up: Callable[[Any], Any], finish: Callable[[Any], Any]) -> Any:
+def _finished(
+    parts: tf.data.Dataset,
+    look_up: Callable[[Tensors], Tensors],
+    finish: Callable[[Tensors], Tensors],
+) -> tf.data.Dataset:
     """Apply functions of single rows to the addresses of the worker's rows, several rows at a time."""
-    import tensorflow as tf
-
-    def one(*address: Any) -> Any:
-        return finish(look_up(address if type(spec) is tuple else address[0]))
-
-    spec = parts.element_spec.data
 
     @tf.autograph.experimental.do_not_convert
-    def prepared(part: LocalBatch) -> Any:
+    def prepared(part: LocalBatch) -> tf.data.Dataset:
         count = tf.shape(tf.nest.flatten(part.data)[0], out_type=tf.int64)[0]
-        single = tf.data.Dataset.from_tensor_slices(part.data)
-        single = single.map(
-            tf.autograph.experimental.do_not_convert(one), num_parallel_calls=tf.data.AUTOTUNE
+        addresses = tf.data.Dataset.from_tensor_slices(part.data)
+        rows = map_elements(
+            addresses, lambda address: finish(look_up(address)), num_parallel_calls=tf.data.AUTOTUNE
         )
-        whole = single.batch(count)
-        return whole.map(
-            tf.autograph.experimental.do_not_convert(
-                lambda *batch: part._replace(data=batch if is_tuple(whole) else batch[0])
-            )
-        )
+        return map_elements(rows.batch(count), lambda batch: part._replace(data=batch))
 
     # The next batch begins while the last rows of this one are prepared.
     return parts.interleave(
@@ -202,65 +184,56 @@ def _finished(parts: Any, look_up: Callable[[Any], Any], finish: Callable[[Any],
     )
 
 
-def _of_batch_map(dataset: Any, worker: int, workers: int, above: tuple[Any, ...]) -> _Parts:
+def _of_batch_map(
+    dataset: tf.data.Dataset, worker: int, workers: int, above: tuple[tf.data.Dataset, ...]
+) -> Selection:
     """Return the worker's parts if a `map` is above the outermost `batch`."""
-    import tensorflow as tf
-
+    (below,) = seams.INPUTS.of(dataset)()
     function, apply = seams.MAP_FUNCTION.of(dataset).function, call_of(dataset)
     if operation := impure_operation(function):
         raise StaysError(f"a map after batch uses {operation}, so every worker computes all rows")
     if keeps_rows_apart(function):
-        parts = _parts(seams.INPUTS.of(dataset)()[0], worker, workers, above)
-        made = parts.dataset.map(
-            tf.autograph.experimental.do_not_convert(lambda part: part._replace(data=apply(part.data))),
-            num_parallel_calls=tf.data.AUTOTUNE,
-        )
-        return parts._replace(dataset=made)
-    if above:
-        raise StaysError("a map below rebatch may mix rows, so every worker computes all rows")
-    parts = _parts(seams.INPUTS.of(dataset)()[0], 0, 1)
-    if not parts.gathered:
-        raise StaysError("a map after batch may mix rows, so every worker computes all rows")
-    made = parts.dataset.map(
-        tf.autograph.experimental.do_not_convert(lambda part: local_batch(apply(part.data), worker, workers)),
-        num_parallel_calls=tf.data.AUTOTUNE,
+        selection = _select(below, worker, workers, above)
+
+        def mapped(part: LocalBatch) -> LocalBatch:
+            return part._replace(data=apply(part.data))
+    else:
+        if above:
+            raise StaysError("a map below rebatch may mix rows, so every worker computes all rows")
+        selection = _select(below, 0, 1)
+        if not selection.gathered:
+            raise StaysError("a map after batch may mix rows, so every worker computes all rows")
+        note = "a map after batch may mix rows, so every worker gathers and maps whole batches"
+        selection = selection._replace(why=note)
+
+        def mapped(part: LocalBatch) -> LocalBatch:
+            return local_batch(apply(part.data), worker, workers)
+
+    return selection._replace(
+        dataset=map_elements(selection.dataset, mapped, num_parallel_calls=tf.data.AUTOTUNE)
     )
-    note = "a map after batch may mix rows, so every worker gathers and maps whole batches"
-    return parts._replace(dataset=made, note=note)
 
 
-def _zipped_parts(dataset: Any, parts: list[_Parts]) -> _Parts:
-    import tensorflow as tf
-
-    nest = seams.NEST.get()
-
-    if len({each.size for each in parts}) != 1:
+def _zipped(dataset: tf.data.Dataset, parts: list[Selection]) -> Selection:
+    if len({part.size for part in parts}) != 1:
         raise StaysError("zip joins batches of different sizes, so every worker computes all rows")
-    structure = seams.ZIPPED.of(dataset)
+    nest, structure = seams.NEST.get(), seams.ZIPPED.of(dataset)
 
-    def join(*each: Any) -> LocalBatch:
-        data = nest.pack_sequence_as(structure, [part.data for part in each])
-        return LocalBatch(data, each[0].rows, each[0].global_rows)
+    def join(batches: tuple[LocalBatch, ...]) -> LocalBatch:
+        return batches[0]._replace(data=nest.pack_sequence_as(structure, [batch.data for batch in batches]))
 
-    made = tf.data.Dataset.zip(tuple(each.dataset for each in parts)).map(
-        tf.autograph.experimental.do_not_convert(join)
-    )
-    return _Parts(
-        made,
+    return Selection(
+        map_elements(tf.data.Dataset.zip(tuple(part.dataset for part in parts)), join),
+        "; ".join(dict.fromkeys(part.why for part in parts)),
+        any(part.reads_all for part in parts),
         parts[0].size,
-        any(each.reshuffles for each in parts),
-        "; ".join(dict.fromkeys(each.note for each in parts)),
-        all(each.gathered for each in parts),
-        any(each.reads_all for each in parts),
+        any(part.reshuffles for part in parts),
+        all(part.gathered for part in parts),
     )
 
 
-def _rows(dataset: Any) -> _Rows:
+def _rows(dataset: tf.data.Dataset) -> _Rows:
     """Translate the part of a pipeline below the outermost `batch`."""
-    import tensorflow as tf
-
-    nest = seams.NEST.get()
-
     kind, below = kind_of(dataset), seams.INPUTS.of(dataset)()
     if kind == "TensorSlice" and dense(dataset):
         return _slices(dataset)
@@ -283,25 +256,7 @@ def _rows(dataset: Any) -> _Rows:
             return _leaf(dataset)
         return rows._replace(cached=rows.finish is not None)
     if kind == "Zip":
-        each = [_settled(one) for one in below]
-        structure = seams.ZIPPED.of(dataset)
-        # Functions of single elements are applied to all inputs of the zip or to none.
-        finishes = [one.finish for one in each] if any(one.finish for one in each) else None
-
-        def finish(elements: Any) -> Any:
-            flat = nest.flatten_up_to(structure, elements)
-            done = [f(e) if f else e for f, e in zip(finishes or (), flat, strict=True)]
-            return nest.pack_sequence_as(structure, done)
-
-        return _Rows(
-            tf.data.Dataset.zip(tuple(one.addresses for one in each)),
-            lambda addresses: nest.pack_sequence_as(
-                structure, [one.look_up(address) for one, address in zip(each, addresses, strict=True)]
-            ),
-            finish if finishes else None,
-            ", ".join(dict.fromkeys(one.why for one in each if one.why)),
-            any(one.reshuffles for one in each),
-        )
+        return _zipped_rows(dataset, [_settled(part) for part in below])
     if kind in ("Repeat", "Shard"):
         rows = _settled(below[0])
         return rows._replace(addresses=PLAIN[kind](rows.addresses, dataset))
@@ -309,10 +264,9 @@ def _rows(dataset: Any) -> _Rows:
         rows = _settled(below[0])
         if rows.why and rows.finish is None:
             return _leaf(dataset, rows.why)
-        check_shuffle(dataset)
-        again = bool(seams.RESHUFFLES.of(dataset))
         return rows._replace(
-            addresses=shuffled_alike(rows.addresses, dataset), reshuffles=rows.reshuffles or again
+            addresses=shuffled_alike(rows.addresses, dataset),
+            reshuffles=rows.reshuffles or bool(seams.RESHUFFLES.of(dataset)),
         )
     if kind in ("Batch", "ParallelBatch"):
         rows = _settled(below[0])
@@ -322,25 +276,43 @@ def _rows(dataset: Any) -> _Rows:
     return _leaf(dataset)
 
 
-def _settled(dataset: Any) -> _Rows:
+def _zipped_rows(dataset: tf.data.Dataset, parts: list[_Rows]) -> _Rows:
+    nest, structure = seams.NEST.get(), seams.ZIPPED.of(dataset)
+
+    def look_up(addresses: Tensors) -> Tensors:
+        elements = [part.look_up(address) for part, address in zip(parts, addresses, strict=True)]
+        return nest.pack_sequence_as(structure, elements)
+
+    def finish(elements: Tensors) -> Tensors:
+        flat = nest.flatten_up_to(structure, elements)
+        done = [part.finish(e) if part.finish else e for part, e in zip(parts, flat, strict=True)]
+        return nest.pack_sequence_as(structure, done)
+
+    return _Rows(
+        tf.data.Dataset.zip(tuple(part.addresses for part in parts)),
+        look_up,
+        # Functions of single elements are applied to all inputs of the zip or to none.
+        finish if any(part.finish for part in parts) else None,
+        ", ".join(dict.fromkeys(part.why for part in parts if part.why)),
+        any(part.reshuffles for part in parts),
+    )
+
+
+def _settled(dataset: tf.data.Dataset) -> _Rows:
     """Translate, but leave a `cache` of prepared rows as it is: rows that a worker needs may change."""
     rows = _rows(dataset)
     return _leaf(dataset) if rows.cached else rows
 
 
-def _leaf(dataset: Any, why: str = "") -> _Rows:
+def _leaf(dataset: tf.data.Dataset, why: str = "") -> _Rows:
     """Take the elements of a data set for their own addresses: they are computed by every worker."""
     return _Rows(dataset, lambda element: element, why=why or name_of(dataset), reshuffles=True)
 
 
-def _slices(dataset: Any) -> _Rows:
-    import tensorflow as tf
+def _slices(dataset: tf.data.Dataset) -> _Rows:
+    nest, tensors, spec = seams.NEST.get(), seams.TENSORS.of(dataset), dataset.element_spec
 
-    nest = seams.NEST.get()
-
-    tensors, spec = seams.TENSORS.of(dataset), dataset.element_spec
-
-    def look_up(row: Any) -> Any:
+    def look_up(row: Tensors) -> Tensors:
         return nest.pack_sequence_as(spec, [tf.gather(tensor, row) for tensor in tensors])
 
     return _Rows(tf.data.Dataset.range(tf.shape(tensors[0], out_type=tf.int64)[0]), look_up)

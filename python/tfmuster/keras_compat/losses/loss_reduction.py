@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import seams
 from ..process import multi_worker
-from ..rows.step_rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
+from ..rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
 from ..sums.collectives import narrowed, replica_sum, widened
 from . import loss_parts
 

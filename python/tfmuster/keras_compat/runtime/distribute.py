@@ -25,7 +25,7 @@ from ...options.hints import Hint
 from ...system.register import Seam
 from ...words import Words
 from .. import seams
-from ..data.own_rows import are_own_rows
+from ..data.worker_data import only_this_worker_has
 from ..process import PROCESS, multi_worker, worker_of
 from .alone import refuse_loop
 
@@ -193,7 +193,7 @@ def _scaled(arguments: Mapping[str, Any], workers: int) -> dict[str, Any]:
     import tensorflow as tf
 
     data = arguments.get("x")
-    if are_own_rows(data):
+    if only_this_worker_has(data):
         # Their batch size is that of a worker already.
         return {}
     if isinstance(data, tf.data.Dataset):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ...errors import StrategyError
 from ...words import Code
 from .. import seams
-from ..steps.building import build
-from ..steps.resume import remember_epochs
+from ..steps.epochs import remember_epochs, state_of
+from ..steps.tracing import build
 
 if TYPE_CHECKING:
     import keras
@@ -75,7 +75,7 @@ class Position:
 
     def reached(self) -> tuple[int, int]:
         """Return the epoch and step to start at, from 0: those of a restored checkpoint, else (0, 0)."""
-        epoch, step = self.__dict__.pop("_tfmuster_skip", (0, 0))
+        epoch, step = state_of(self).take_begin()
         return int(epoch), int(step)
 
 

@@ -1,30 +1,41 @@
-"""Add callbacks to every ``fit`` of Keras."""
+"""The callbacks of a call: those that tfmuster adds, where they stop, and whether one needs every step."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .. import seams
 from ..agreement.comparison import agree_on_stop
+from ..agreement.documents import Call
 from ..process import in_multi_worker_strategy
 
-#: Takes the callbacks of a ``fit`` and returns the ones to add.
-CallbackMaker = Callable[[Sequence[Any]], list[Any]]
-_makers: list[CallbackMaker] = []
+if TYPE_CHECKING:
+    import keras
+
+_BATCH_METHODS = (
+    *("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end"),
+    *("on_test_batch_begin", "on_test_batch_end"),
+)
+
+_chose_steps: weakref.WeakSet[keras.Model] = weakref.WeakSet()
 
 
-def patch_callback_list(make: CallbackMaker) -> None:
-    """Add the callbacks that `make` returns to every ``fit``, ``evaluate``, and ``predict`` of Keras."""
-    if make in _makers:
-        return
-    _makers.append(make)
-    stock_init = seams.CALLBACKS_INIT.get()
+@functools.cache
+def patch_callback_list(
+    make: Callable[[Sequence[keras.callbacks.Callback]], list[keras.callbacks.Callback]],
+) -> None:
+    """Add the callbacks that `make` returns to every ``fit``, ``evaluate``, and ``predict`` of Keras.
 
-    @functools.wraps(stock_init)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        stock_init(self, *args, **kwargs)
+    `make` takes the callbacks of the call. A second call does nothing.
+    """
+    stock = seams.CALLBACKS_INIT.get()
+
+    @functools.wraps(stock)
+    def init(self: keras.callbacks.CallbackList, *args: object, **kwargs: object) -> None:
+        stock(self, *args, **kwargs)
         for callback in make(self.callbacks):
             callback.set_params(self.params)
             callback.set_model(self.model)
@@ -33,7 +44,7 @@ def patch_callback_list(make: CallbackMaker) -> None:
     seams.CALLBACKS_INIT.replace(init)
 
 
-def patch_stops(together: Callable[[Any], bool] = in_multi_worker_strategy) -> None:
+def patch_stops(together: Callable[[keras.Model], bool] = in_multi_worker_strategy) -> None:
     """Let all workers stop a ``fit`` after the same epoch, also if a callback of one worker stops it.
 
     ``together`` tells whether a model has several workers.
@@ -41,9 +52,73 @@ def patch_stops(together: Callable[[Any], bool] = in_multi_worker_strategy) -> N
     stock = seams.CALLBACKS_EPOCH_END.get()
 
     @functools.wraps(stock)
-    def on_epoch_end(self: Any, *args: Any, **kwargs: Any) -> None:
+    def on_epoch_end(self: keras.callbacks.CallbackList, *args: object, **kwargs: object) -> None:
         stock(self, *args, **kwargs)
         if together(self.model):
             self.model.stop_training = agree_on_stop(self.model)
 
     seams.CALLBACKS_EPOCH_END.replace(on_epoch_end)
+
+
+def may_choose(model: keras.Model) -> bool:
+    """Return whether the steps per execution are free: neither the user nor a callback depends on them."""
+    call = Call.of(model)
+    return (
+        not model.run_eagerly
+        and model.steps_per_execution == 1
+        and model not in _chose_steps
+        and not any(map(_needs_batches, callbacks_in(call.arguments if call else None)))
+    )
+
+
+def _needs_batches(callback: object) -> bool:
+    import keras
+
+    if (needs := getattr(callback, "needs_batches", None)) is not None:
+        return bool(needs)
+    if isinstance(callback, (keras.callbacks.History, keras.callbacks.ProgbarLogger)):
+        return False
+    if isinstance(callback, (keras.callbacks.ModelCheckpoint, keras.callbacks.BackupAndRestore)):
+        return bool(callback.save_freq != "epoch")
+    if isinstance(callback, keras.callbacks.TensorBoard):
+        return bool(callback.update_freq != "epoch" or seams.PROFILED.of(callback))
+    return overrides(callback, _BATCH_METHODS)
+
+
+def overrides(callback: object, methods: Iterable[str]) -> bool:
+    """Return whether a callback overrides one of these methods."""
+    import keras
+
+    return any(
+        getattr(getattr(callback, name, None), "__func__", None)
+        is not getattr(keras.callbacks.Callback, name)
+        for name in methods
+    )
+
+
+def callbacks_in(arguments: Mapping[str, Any] | None) -> list[object]:
+    """Return the callbacks among the arguments of a model's method; none if they are wrong."""
+    callbacks = (arguments or {}).get("callbacks") or ()
+    callbacks = getattr(callbacks, "callbacks", callbacks)
+    return list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
+
+
+def note_choice(model: keras.Model, *, chosen: bool) -> None:
+    """Remember whether a model was compiled with ``steps_per_execution``."""
+    if chosen:
+        _chose_steps.add(model)
+    else:
+        _chose_steps.discard(model)
+
+
+def patch_choices() -> None:
+    """Let a model that was compiled from a saved configuration choose."""
+    stock = seams.COMPILE_FROM_CONFIG.get()
+
+    @functools.wraps(stock)
+    def compile_from_config(self: keras.Model, config: dict[str, Any]) -> None:
+        stock(self, config)
+        # The config of a saved model has every argument, even if the user did not set it.
+        note_choice(self, chosen=False)
+
+    seams.COMPILE_FROM_CONFIG.replace(compile_from_config)

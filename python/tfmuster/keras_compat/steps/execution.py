@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
 
 from ...system.activity import ACTIVITY
 from ...words import Argument
@@ -12,26 +15,22 @@ from .. import seams
 from ..agreement.comparison import agree_on_end, ended_before
 from ..agreement.waiting import ended_before_whom
 from ..data.data_errors import readers_errors
-from ..data.own_batches import Taken, has_own_rows, keep_totals, local_part_of, take, totals_of
+from ..data.worker_batches import Taken, batch_of, keep_totals, take, totals_of, yields_worker_batches
 from ..losses.loss_parts import has_own_loss
 from ..losses.metrics import Log, metrics_of_step
 from ..process import tell, worker_of
-from ..rows.local_batch import (
-    LocalBatch,
-    absent_to_none,
-    as_tensors,
-    local_batch,
-    part_of,
-    traced_rows,
-)
-from ..rows.step_rows import PlaceOfRows, rows_of_step
+from ..rows import LocalBatch, Tensors, absent_to_none, as_tensors, local_batch, part_of, rows_of_step
 from ..sums.collectives import pack, replica_sum, unpack
 from ..sums.instance_keys import mark_loop
-from .inlining import compiled, inlined
-from .steps_per_execution import MOST_STEPS, StepsPerExecution
+from .epochs import MOST_STEPS, StepsPerExecution
+from .tracing import compiled, inlined
+
+if TYPE_CHECKING:
+    import keras
+    import numpy as np
 
 
-def moving_statistics(model: Any) -> list[Any]:
+def moving_statistics(model: keras.Model) -> list[keras.Variable]:
     """Return the weights that layers update without the optimizer, such as moving means."""
     return [
         variable
@@ -41,17 +40,7 @@ def moving_statistics(model: Any) -> list[Any]:
     ]
 
 
-def _all_reduce_sum(tensors: list[Any]) -> list[Any]:
-    """Return the sum of each tensor over the workers, with one collective.
-
-    Call it in a replica context.
-    """
-    if not tensors:
-        return []
-    return unpack(replica_sum(pack(tensors)), tensors)
-
-
-def _note_end(done: Any) -> bool:
+def _note_end(done: np.int32) -> bool:
     """Note that the data have ended after so many steps of an execution."""
     ACTIVITY.data_ended = ACTIVITY.place().get("step", 1) - 1 + int(done)
     ACTIVITY.changed()
@@ -64,69 +53,49 @@ def _count_execution() -> bool:
     return True
 
 
-def make_function(
-    trainer: Any, step: Callable[[Any], Any], pace: StepsPerExecution | None
-) -> Callable[[Any], Any]:
-    """Make the function that ``fit`` and ``evaluate`` call: it runs steps of an iterator and returns logs.
+class Executions:
+    """The function that ``fit`` and ``evaluate`` call. It runs steps, then one all-reduce, and returns logs.
 
-    ``pace`` sets the number of steps; without it, the model's ``steps_per_execution`` does.
+    ``step`` is the model's method. ``pace`` sets the number of steps; without it, the model's
+    ``steps_per_execution`` does.
     """
-    import tensorflow as tf
 
-    if trainer.run_eagerly and has_own_loss(trainer):
-        tell(
-            "loss",
-            f"with {Argument('run_eagerly', True)}, a loss that the model computes itself counts as a mean "
-            "of rows; if one of Keras's losses is computed in the same step, it counts as a sum of parts",
-        )
-    if isinstance(step, tf.types.experimental.PolymorphicFunction):
-        step = inlined(step)
-    # Without this, TensorFlow rejects a gradient all-reduce in a branch (gradient accumulation) or a loop.
-    seams.USE_MERGE_CALL.set(trainer.distribute_strategy.extended, lambda: False)
-    return _Executions(trainer, step, pace).run
-
-
-class _Executions:
-    """Executions of a model's step on this worker's rows, each followed by one all-reduce."""
-
-    def __init__(self, trainer: Any, step: Callable[[Any], Any], pace: StepsPerExecution | None) -> None:
-        import tensorflow as tf
-
-        self._trainer, self._step, self._pace = trainer, step, pace
-        self._strategy = trainer.distribute_strategy
+    def __init__(
+        self, model: keras.Model, step: Callable[[Tensors], Tensors], pace: StepsPerExecution | None
+    ) -> None:
+        if model.run_eagerly and has_own_loss(model):
+            tell(
+                "loss",
+                f"with {Argument('run_eagerly', True)}, a loss that the model computes itself counts as a "
+                "mean of rows; if one of Keras's losses is computed in the same step, it counts as a sum of "
+                "parts",
+            )
+        self._model, self.pace, self._strategy = model, pace, model.distribute_strategy
+        self._step = inlined(step) if isinstance(step, tf.types.experimental.PolymorphicFunction) else step
+        # Else TensorFlow rejects a gradient all-reduce in a branch (gradient accumulation) or a loop.
+        seams.USE_MERGE_CALL.set(self._strategy.extended, lambda: False)
         self._worker, self._workers = worker_of(self._strategy)
         #: Of what a step returns, in the order of tf.nest; known when the step has been traced.
         self._sources: list[Log] = []
         self._execute: Any = tf.autograph.experimental.do_not_convert(self._execution)
         self._execute_batch: Any = tf.autograph.experimental.do_not_convert(self._batch_execution)
-        if not trainer.run_eagerly:
+        if not model.run_eagerly:
             self._execute = tf.function(self._execute, reduce_retracing=True)
             self._execute_batch = tf.function(self._execute_batch, reduce_retracing=True)
 
-    def run(self, iterator: Any) -> Any:
-        """Run one execution, and return its logs.
+    def __call__(self, iterator: Iterator[object]) -> dict[str, object]:
+        """Run one execution on the data of an iterator; ``train_on_batch`` has one batch of arrays.
 
-        Parameters
-        ----------
-        iterator : tf.data.Iterator or iterator of arrays
-            The data; ``train_on_batch`` has one batch of arrays.
-
-        Raises
-        ------
-        StopIteration
-            There are no more data.
-        DataError
-            The data of this worker have ended before those of the others.
+        Raise StopIteration if there are no more data, and a DataError if those of this worker have ended
+        before those of the others.
         """
-        import tensorflow as tf
-
         if not isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
             part = local_batch(as_tensors(next(iter(iterator))), self._worker, self._workers)
             with ACTIVITY.execution():
                 logs = self._execute_batch(part)
-            return seams.RESULT_OR_LOGS.of(self._trainer)(logs)
-        begin, pace = time.perf_counter(), self._pace
-        steps, report = (pace.granted, pace.report()) if pace else (self._trainer.steps_per_execution, 0.0)
+            return seams.RESULT_OR_LOGS.of(self._model)(logs)  # type: ignore[no-any-return]
+        begin, pace = time.perf_counter(), self.pace
+        steps, report = (pace.granted, pace.report()) if pace else (self._model.steps_per_execution, 0.0)
         ACTIVITY.data_ended = None
         with readers_errors():
             ACTIVITY.enter()
@@ -137,32 +106,33 @@ class _Executions:
             except tf.errors.InternalError as error:
                 if (other := ended_before_whom(error)) is None:
                     raise
-                found = f"its data ended after {ACTIVITY.data_ended} batches"
-                raise ended_before(self._trainer, [other], found) from None
+                ended = f"its data ended after {ACTIVITY.data_ended} batches"
+                raise ended_before(self._model, [other], ended) from None
             finally:
                 ACTIVITY.leave()
             keep_totals(iterator, totals)
             if not outputs.has_value():
-                agree_on_end(self._trainer)
+                agree_on_end(self._model)
                 raise StopIteration
             logs, reports = outputs.get_value()
         if pace:
             pace.ended(time.perf_counter() - begin, float(reports))
-        return logs
+        return logs  # type: ignore[no-any-return]
 
-    def _execution(self, iterator: Any, steps: Any, report: Any, totals: Any) -> Any:
+    def _execution(
+        self, iterator: tf.data.Iterator, steps: tf.Tensor, report: tf.Tensor, totals: tf.Tensor
+    ) -> tuple[tf.experimental.Optional, tf.Tensor]:
         """Run steps of an iterator, and return an optional of the logs, and what :func:`take` needs next."""
-        import tensorflow as tf
-
         first = take(iterator, totals, self._strategy)
-        spec: list[Any] = []
+        per_worker = yields_worker_batches(iterator)
+        spec: list[tf.TypeSpec] = []
 
-        def run() -> Any:
-            if self._pace is None and self._trainer.steps_per_execution == 1:
-                return self._on_replica(local_part_of(first), has_own_rows(iterator)), first.totals
+        def run() -> tuple[Tensors, tf.Tensor]:
+            if self.pace is None and self._model.steps_per_execution == 1:
+                return self._on_replica(batch_of(first), per_worker), first.totals
             return self._several(iterator, first, steps)
 
-        def train() -> Any:
+        def train() -> tuple[tf.experimental.Optional, tf.Tensor]:
             # Whether an execution has a step, and so a collective operation, is known only here.
             tf.numpy_function(_count_execution, [], tf.bool)
             values, totals = self._finish(run, report)
@@ -170,35 +140,30 @@ class _Executions:
             spec.append(outputs.element_spec)
             return outputs, totals
 
-        def end() -> Any:
+        def end() -> tuple[tf.experimental.Optional, tf.Tensor]:
             return tf.experimental.Optional.empty(spec[0] if spec else tf.TensorSpec([])), first.totals
 
-        return tf.cond(first.more, train, end)
+        return tf.cond(first.more, train, end)  # type: ignore[no-any-return]
 
-    def _batch_execution(self, part: LocalBatch) -> Any:
+    def _batch_execution(self, part: LocalBatch) -> Tensors:
         """Run one step on the rows of a batch, and return its logs."""
-        import tensorflow as tf
-
         (logs, _), _ = self._finish(lambda: (self._on_replica(part), None), tf.constant(0.0))
         return logs
 
-    def _on_replica(self, part: Any, own_rows: bool = False) -> Any:
-        return self._strategy.run(self._replica_step, args=(part, own_rows))
+    def _on_replica(self, part: Tensors, per_worker: bool = False) -> Tensors:
+        return self._strategy.run(self._replica_step, args=(part, per_worker))
 
-    def _several(self, iterator: Any, first: Taken, steps: Any) -> Any:
+    def _several(
+        self, iterator: tf.data.Iterator, first: Taken, steps: tf.Tensor
+    ) -> tuple[Tensors, tf.Tensor]:
         """Run up to ``steps`` steps, or until the data ends, as one loop in the graph."""
-        import tensorflow as tf
+        start, pace = tf.experimental.Optional.empty(None), self.pace
+        most_steps = max(MOST_STEPS, pace.steps) if pace else int(self._model.steps_per_execution)
+        per_worker = yields_worker_batches(iterator)
 
-        start = tf.experimental.Optional.empty(None)
-        most_steps = (
-            max(MOST_STEPS, self._pace.steps) if self._pace else int(self._trainer.steps_per_execution)
-        )
-
-        def body(done: Any, _: Any, taken: Taken) -> Any:
+        def body(done: tf.Tensor, _: object, taken: Taken) -> tuple[object, ...]:
             mark_loop(done, most_steps)
-            latest = tf.experimental.Optional.from_value(
-                self._on_replica(local_part_of(taken), has_own_rows(iterator))
-            )
+            latest = tf.experimental.Optional.from_value(self._on_replica(batch_of(taken), per_worker))
             # The loop's initial value needs the type that is known only after tracing the body.
             seams.OPTIONAL_SPEC.set(start, latest.element_spec)
             taken = tf.cond(
@@ -206,7 +171,7 @@ class _Executions:
             )
             return done + 1, latest, taken
 
-        def more(done: Any, _: Any, taken: Taken) -> Any:
+        def more(done: tf.Tensor, _: object, taken: Taken) -> tf.Tensor:
             return tf.logical_and(done < steps, taken.more)
 
         done, outputs, last = tf.while_loop(more, body, (tf.constant(0), start, first))
@@ -217,27 +182,22 @@ class _Executions:
         seams.OPTIONAL_SPEC.set(outputs, seams.OPTIONAL_SPEC.of(start))
         return outputs.get_value(), last.totals
 
-    def _replica_step(self, part: Any, own_rows: bool) -> Any:
+    def _replica_step(self, part: Tensors, per_worker: bool) -> Tensors:
         """Run the step on this worker's rows of a batch."""
-        import tensorflow as tf
-
         if not isinstance(part, LocalBatch):
-            with compiled(self._trainer):
+            with compiled(self._model):
                 outputs = self._step(absent_to_none(part))
             self._sources[:] = [Log(None, 0, False) for _ in tf.nest.flatten(outputs)]
             return outputs
-        statistics = moving_statistics(self._trainer)
+        statistics = moving_statistics(self._model)
         before = [tf.identity(v.value) for v in statistics]
-        # Own rows have no order among the workers, so each worker begins after all that there can be before.
-        first = (
-            part.global_rows * self._worker
-            if own_rows
-            else part_of(part.global_rows, self._worker, self._workers)[0]
-        )
-        place = PlaceOfRows(part.rows, part.global_rows, first, traced_rows(part.data))
-        with rows_of_step(place), metrics_of_step(self._trainer) as metrics:
+        first, _ = part_of(part.global_rows, self._worker, self._workers)
+        if per_worker:
+            # The workers' own rows have no order, so each begins after all that there can be before.
+            first = part.global_rows * self._worker
+        with rows_of_step(part, first), metrics_of_step(self._model) as metrics:
             counts = {id(v): tf.identity(v.value) for v in metrics.counted()}
-            with compiled(self._trainer):
+            with compiled(self._model):
                 outputs = self._step(absent_to_none(part.data))
             values, self._sources[:] = metrics.logs(outputs)
             outputs = tf.nest.pack_sequence_as(outputs, values)
@@ -246,7 +206,7 @@ class _Executions:
             variable.assign(tf.where(part.rows > 0, variable.value, counts[id(variable)]))
         for variable, old in zip(statistics, before, strict=True):
             new = variable.value
-            if own_rows:
+            if per_worker:
                 # The mean over the workers of these changes weighs each worker by its rows.
                 weight = tf.cast(part.rows * self._workers, variable.dtype) / tf.cast(
                     part.global_rows, variable.dtype
@@ -255,32 +215,30 @@ class _Executions:
             variable.assign(tf.where(part.rows > 0, new, old))
         return outputs
 
-    def _finish(self, steps: Callable[[], Any], report: Any) -> Any:
+    def _finish(
+        self, steps: Callable[[], tuple[Tensors, tf.Tensor | None]], report: tf.Tensor
+    ) -> tuple[Tensors, tf.Tensor | None]:
         """Run steps, and let the workers agree on their logs and on what changed without the optimizer."""
-        import tensorflow as tf
-
-        before = self._strategy.run(lambda: [tf.identity(v.value) for v in moving_statistics(self._trainer)])
+        before = self._strategy.run(lambda: [tf.identity(v.value) for v in moving_statistics(self._model)])
         outputs, totals = steps()
         return self._strategy.run(self._agree, args=((outputs, report), before)), totals
 
-    def _agree(self, outputs: Any, before: list[Any]) -> Any:
+    def _agree(self, outputs: Tensors, before: list[tf.Tensor]) -> Tensors:
         """Return the logs of all rows; change statistics by the mean of the workers' changes."""
-        import tensorflow as tf
-
-        statistics = moving_statistics(self._trainer)
+        statistics = moving_statistics(self._model)
         moves = [v.value - old for v, old in zip(statistics, before, strict=True)]
         values = [tf.convert_to_tensor(t) for t in tf.nest.flatten(outputs)]
-        metrics = list(
-            {id(log.metric): log.metric for log in self._sources if log.metric is not None}.values()
-        )
-        states = [[v.value for v in metric.variables] for metric in metrics]
-        sums = iter(_all_reduce_sum([*values, *moves, *tf.nest.flatten(states)]))
+        metrics = {id(log.metric): log.metric for log in self._sources if log.metric is not None}
+        states = {key: [v.value for v in metric.variables] for key, metric in metrics.items()}
+        tensors = [*values, *moves, *itertools.chain(*states.values())]
+        # One collective for all of them.
+        sums = iter(unpack(replica_sum(pack(tensors)), tensors) if tensors else [])
         of_values = [next(sums) for _ in values]
         for variable, old, _ in zip(statistics, before, moves, strict=True):
             variable.assign(old + next(sums) / self._workers)
         results = {
-            id(metric): tf.nest.flatten(metric.stateless_result([next(sums) for _ in state]))
-            for metric, state in zip(metrics, states, strict=True)
+            key: tf.nest.flatten(metrics[key].stateless_result([next(sums) for _ in state]))
+            for key, state in states.items()
         }
         logs = [
             total

@@ -4,30 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
+
+from ...system.register import Seam
 from .. import seams
 from ..agreement.comparison import agree_on_call, agree_on_seed
 from ..agreement.documents import Call
-from ..data.data_errors import Recorded, check_labels, generator_ended, raised
-from ..data.feeding import feed_of, set_feed, take_generator
-from ..data.orders import share_order
-from ..data.own_batches import read_own_rows
-from ..data.own_rows import are_own_rows, local_part, refuse_several_devices
-from ..data.pipelines import is_tuple, shard_files
+from ..data.data_errors import check_labels, generator_ended, raised
+from ..data.pipelines import shard_files
+from ..data.python_data import Recorded, share_order, take_generator
 from ..data.row_selection import select_rows
 from ..data.unreadable_rows import cause_in
+from ..data.worker_batches import worker_pipeline
+from ..data.worker_data import only_this_worker_has, refuse_several_devices, undistributed
 from ..process import is_chief, multi_worker, tell, worker_of
-from ..rows.local_batch import OfLength, local_batch, without_autotuning
-from .building import build
-from .execution import make_function, moving_statistics
-from .resume import can_begin_at, remember_epochs, set_pace, training_epochs
-from .steps_per_execution import StepsPerExecution, may_choose
+from ..rows import OfLength, attached_pipeline, without_autotuning, worker_rows
+from .callbacks import may_choose
+from .epochs import StepsPerExecution, remember_epochs, state_of, training_epochs
+from .execution import Executions, moving_statistics
+from .tracing import build
+
+if TYPE_CHECKING:
+    import keras
+
+    from ..agreement.documents import EpochIterator
 
 
-def _local_dataset(dataset: Any, strategy: Any, *, told: bool, ahead: bool) -> Any:
+def _distributed(
+    dataset: tf.data.Dataset | tf.distribute.DistributedDataset,
+    strategy: tf.distribute.Strategy,
+    *,
+    told: bool,
+    ahead: bool,
+) -> tf.data.Dataset | tf.distribute.DistributedDataset:
     """Return this worker's parts of the global batches, or the data set as distributed by TensorFlow.
 
     A worker with several devices needs values per replica, so it keeps TensorFlow's own distributed iterator.
@@ -35,13 +47,9 @@ def _local_dataset(dataset: Any, strategy: Any, *, told: bool, ahead: bool) -> A
     rows alone; else TensorFlow divides the files. ``told`` adds to the run's notes how the worker gets its
     rows. With ``ahead``, they are read before they are asked for.
     """
-    import tensorflow as tf
-
     if isinstance(dataset, tf.distribute.DistributedDataset):
         return dataset
     worker, workers = worker_of(strategy)
-    if (parts := getattr(dataset, "tfmuster_parts", None)) is not None:
-        return parts(worker, workers)
     policy = dataset.options().experimental_distribute.auto_shard_policy
     policies = tf.data.experimental.AutoShardPolicy
     by_position = policy in (policies.DATA, policies.AUTO, policies.FILE)
@@ -54,100 +62,87 @@ def _local_dataset(dataset: Any, strategy: Any, *, told: bool, ahead: bool) -> A
         tell("input", selection.why, selected=selection.dataset is not None)
     parts = selection.dataset
     if parts is None:
-        parts = dataset.map(
-            tf.autograph.experimental.do_not_convert(
-                lambda *batch: local_batch(batch if is_tuple(dataset) else batch[0], worker, workers)
-            ),
-            num_parallel_calls=tf.data.AUTOTUNE if ahead else None,
-        )
+        parts = worker_rows(dataset, worker, workers, num_parallel_calls=tf.data.AUTOTUNE if ahead else None)
     options = tf.data.Options()
     # In another order, the workers' parts of a batch would overlap.
     options.deterministic = True
     return (parts.prefetch(tf.data.AUTOTUNE) if ahead else parts).with_options(options)
 
 
-def _pauses(adapter: Any) -> bool:
-    """Return whether nobody may read data between epochs: an endless PyDataset with threads or processes."""
-    return getattr(adapter, "enqueuer", None) is not None and adapter.num_batches is None
-
-
-def _has_its_order(data: Any) -> bool:
-    """Return whether `data` is a data set that tfmuster has made, shuffled or not."""
-    import tensorflow as tf
-
-    own = isinstance(data, tf.data.Dataset) and are_own_rows(data)
-    return own or getattr(data, "tfmuster_parts", None) is not None
-
-
-def _one_local_replica(strategy: Any) -> bool:
-    """Return whether a distributed iterator would only add a thread to the data set's own iterator.
-
-    TensorFlow 2.21 can crash in that thread (MultiDeviceIterator) when Keras drops the iterator at the end of
-    a call: seen in one of 12 trainings under CentralStorageStrategy.
-    """
-    import tensorflow as tf
-
-    return strategy.num_replicas_in_sync == 1 and not isinstance(
-        strategy, tf.distribute.ParameterServerStrategy
-    )
+def _prepare(epochs: EpochIterator, strategy: tf.distribute.Strategy, data: object) -> None:
+    """Give an epoch iterator the data of this worker, in place of those that Keras would distribute."""
+    adapter, state, several = epochs.data_adapter, state_of(epochs), multi_worker(strategy)
+    per_worker = several and only_this_worker_has(data)
+    if several:
+        state.recorded = Recorded(adapter)
+        if not per_worker:
+            share_order(adapter, strategy)
+    dataset = adapter.get_tf_dataset()
+    if several and (per_worker or only_this_worker_has(dataset)):
+        refuse_several_devices(strategy)
+        dataset, steps = worker_pipeline(
+            undistributed(dataset), adapter.num_batches, epochs.steps_per_epoch, strategy
+        )
+        epochs.data_adapter = OfLength(adapter, steps)
+    elif state.feed is not None:
+        if several:
+            # Without prefetching, which would wait for batches that nobody has requested.
+            dataset = worker_rows(dataset, *worker_of(strategy))
+    elif (pipeline := attached_pipeline(dataset)) is not None:
+        place = worker_of(strategy) if several else (None, 1)
+        state.data_from = lambda batches: pipeline(*place, skip=batches)
+        if several:
+            dataset = pipeline(*place)
+    elif several:
+        # Nobody may read data between epochs of an endless PyDataset with threads or processes.
+        pauses = getattr(adapter, "enqueuer", None) is not None and adapter.num_batches is None
+        made_by_program = dataset is seams.ADAPTED_DATASET.of(adapter, None)
+        dataset = _distributed(dataset, strategy, told=made_by_program, ahead=not pauses)
+    seams.EPOCHS_DATASET.set(epochs, without_autotuning(dataset))
 
 
 def patch_trainer() -> None:
     """Replace what the trainer does with several workers; otherwise call Keras's own code."""
-    import tensorflow as tf
-
     epochs = seams.EPOCHS.get()
     stock_build, stock_init = seams.MAYBE_SYMBOLIC_BUILD.get(), seams.EPOCHS_INIT.get()
     stock_catch = seams.CATCH_STOP.get()
 
     @functools.wraps(stock_init)
-    def init(self: Any, distribute_strategy: Any = None, *args: Any, **kwargs: Any) -> None:
-        several = multi_worker(distribute_strategy)
-        if _has_its_order(kwargs.get("x")):
-            # Keras would warn that it does not shuffle them.
+    def init(
+        self: Any,
+        distribute_strategy: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        data = kwargs["x"] if "x" in kwargs else args[0]
+        marked = isinstance(data, tf.data.Dataset) and only_this_worker_has(data)
+        if marked or attached_pipeline(data) is not None:
+            # They have their order, and Keras would warn that it does not shuffle them.
             kwargs["shuffle"] = False
-        feed = take_generator(kwargs, distribute_strategy)
-        set_feed(self, feed)
-        if not several and not _one_local_replica(distribute_strategy):
+        state_of(self).feed = take_generator(kwargs, distribute_strategy)
+        if multi_worker(distribute_strategy):
+            agree_on_seed(distribute_strategy)
+        elif distribute_strategy.num_replicas_in_sync > 1 or isinstance(
+            distribute_strategy, tf.distribute.ParameterServerStrategy
+        ):
             stock_init(self, distribute_strategy, *args, **kwargs)
             return
-        if several:
-            agree_on_seed(distribute_strategy)
+        # With one local replica, a distributed iterator would only add a thread to the data set's own one.
+        # TensorFlow 2.21 can crash in that thread (MultiDeviceIterator) when Keras drops the iterator at the
+        # end of a call: seen in one of 12 trainings under CentralStorageStrategy.
         super(epochs, self).__init__(*args, **kwargs)
-        given = kwargs["x"] if "x" in kwargs else args[0]
         seams.EPOCHS_STRATEGY.set(self, distribute_strategy)
-        own_data = several and are_own_rows(given)
-        if several:
-            self._tfmuster_recorded = Recorded(self.data_adapter)
-            if not own_data:
-                share_order(self.data_adapter, distribute_strategy)
-        dataset = self.data_adapter.get_tf_dataset()
-        if several and (own_data or are_own_rows(dataset)):
-            refuse_several_devices(distribute_strategy)
-            own_rows = read_own_rows(
-                local_part(dataset), self.data_adapter.num_batches, self.steps_per_epoch, distribute_strategy
-            )
-            self.data_adapter = OfLength(self.data_adapter, own_rows.steps)
-            seams.EPOCHS_DATASET.set(self, without_autotuning(own_rows.dataset))
-            Call.reads(self)
-            return
-        parts = getattr(dataset, "tfmuster_parts", None)
-        if parts is not None and feed is None:
-            own = worker_of(distribute_strategy) if several else (None, 1)
-            can_begin_at(self, lambda batches: parts(*own, skip=batches))
-        if several:
-            own_pipeline = dataset is seams.ADAPTED_DATASET.of(self.data_adapter, None)
-            ahead = not _pauses(self.data_adapter)
-            dataset = _local_dataset(dataset, distribute_strategy, told=own_pipeline, ahead=ahead)
-        seams.EPOCHS_DATASET.set(self, without_autotuning(dataset))
+        _prepare(self, distribute_strategy, kwargs.get("x", data))
         Call.reads(self)
 
     @functools.wraps(stock_build)
-    def symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
+    def symbolic_build(
+        self: keras.Model, iterator: EpochIterator | None = None, data_batch: object = None
+    ) -> None:
         if iterator is not None:
             remember_epochs(self, iterator)
         strategy = seams.MODEL_STRATEGY.of(self)
-        fed = strategy is not None and feed_of(iterator) is not None
+        fed = strategy is not None and iterator is not None and state_of(iterator).feed is not None
         if iterator is None or not (fed or multi_worker(strategy)):
             stock_build(self, iterator=iterator, data_batch=data_batch)
             return
@@ -157,7 +152,7 @@ def patch_trainer() -> None:
     @functools.wraps(stock_catch)
     @contextlib.contextmanager
     def catch_stop_iteration(self: Any) -> Iterator[None]:
-        recorded: Recorded | None = getattr(self, "_tfmuster_recorded", None)
+        recorded = state_of(self).recorded
         with stock_catch(self):
             try:
                 yield
@@ -170,41 +165,39 @@ def patch_trainer() -> None:
                 if recorded is None:
                     raise
                 # TensorFlow's error has the text of the exception, but not the exception.
-                exceptions = recorded.exceptions
-                cause = (
-                    raised(exceptions[0])
-                    if exceptions
-                    else cause_in(local_part(seams.ADAPTED_DATASET.of(self.data_adapter, None)), error)
-                )
+                if recorded.exceptions:
+                    raise raised(recorded.exceptions[0]) from recorded.exceptions[0]
+                cause = cause_in(undistributed(seams.ADAPTED_DATASET.of(self.data_adapter, None)), error)
                 if cause is None:
                     raise
-                raise cause from (exceptions[0] if exceptions else error)
+                raise cause from error
 
-    paces: weakref.WeakKeyDictionary[Any, StepsPerExecution | None] = weakref.WeakKeyDictionary()
+    def replace_maker(seam: Seam, function: str, step: str) -> None:
+        stock = seam.get()
 
-    def maker(stock: Callable[..., Any], function: str, step: str) -> Callable[..., Any]:
         @functools.wraps(stock)
-        def make(self: Any, force: bool = False) -> Any:
+        def make(self: keras.Model, force: bool = False) -> Callable[..., Any]:
             if not multi_worker(seams.MODEL_STRATEGY.of(self)):
-                return stock(self, force=force)
+                return stock(self, force=force)  # type: ignore[no-any-return]
+            current = training_epochs(self)
             # TensorFlow's distributed iterator keeps one step per execution.
-            local = isinstance(seams.EPOCHS_DATASET.of(training_epochs(self), None), tf.data.Dataset)
+            local = isinstance(seams.EPOCHS_DATASET.of(current, None), tf.data.Dataset)
             exact = step == "test_step" or not moving_statistics(self)
-            chooses = local and exact and may_choose(self)
-            chooses = agree_on_call(self, training_epochs(self), chooses=chooses)
-            made = getattr(self, function)
-            if made is None or force or (paces.get(made) is not None) != chooses:
+            chooses = agree_on_call(self, current, chooses=local and exact and may_choose(self))
+            execute: Callable[..., Any] | None = getattr(self, function)
+            pace: StepsPerExecution | None = getattr(execute, "pace", None)
+            if execute is None or force or (pace is not None) != chooses:
                 pace = StepsPerExecution() if chooses else None
-                made = make_function(self, getattr(self, step), pace)
-                setattr(self, function, made)
-                paces[made] = pace
-            set_pace(self, paces[made])
-            return made
+                execute = Executions(self, getattr(self, step), pace)
+                setattr(self, function, execute)
+            if current is not None:
+                state_of(current).pace = pace
+            return execute
 
-        return make
+        seam.replace(make)
 
     seams.EPOCHS_INIT.replace(init)
     seams.CATCH_STOP.replace(catch_stop_iteration)
     seams.MAYBE_SYMBOLIC_BUILD.replace(symbolic_build)
-    seams.MAKE_TRAIN.replace(maker(seams.MAKE_TRAIN.get(), "train_function", "train_step"))
-    seams.MAKE_TEST.replace(maker(seams.MAKE_TEST.get(), "test_function", "test_step"))
+    replace_maker(seams.MAKE_TRAIN, "train_function", "train_step")
+    replace_maker(seams.MAKE_TEST, "test_function", "test_step")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...keras_compat.rows.local_batch import LocalBatch
+from ...keras_compat.rows import LocalBatch
 from .weights import PlacedWeights
 
 if TYPE_CHECKING:

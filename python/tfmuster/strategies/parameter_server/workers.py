@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import DataError, WorkerError
 from ...keras_compat import seams
+from ...keras_compat.rows import attached_pipeline
 from ...options.hints import Hint, Launch
 from ...words import Code, Words
 
@@ -47,8 +48,7 @@ def _dataset_maker(
     """Return a function that makes one worker's data set without the steps that are past."""
     import tensorflow as tf
 
-    pipeline = getattr(dataset_fn, "tfmuster_parts", None)
-    if pipeline is not None:
+    if (pipeline := attached_pipeline(dataset_fn)) is not None:
         if together:
             return lambda: pipeline(worker, workers, skip=passed)
         return lambda: pipeline(every=(worker, workers), skip=passed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tfmuster.digits.reporting import shard_description
-from tfmuster.keras_compat.rows.local_batch import part_of, steps_in_epoch
+from tfmuster.keras_compat.rows import part_of, steps_in_epoch
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 7, 16, 128, 1000])

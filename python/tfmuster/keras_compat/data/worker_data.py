@@ -1,7 +1,7 @@
-"""Train on data of which each worker has its own rows.
+"""Data that only one worker has: :func:`own_rows` marks them.
 
-Without :func:`own_rows`, a data set holds the *global* batches, and every worker takes its part of each. Here
-a data set holds this worker's parts: the global batch of a step is all workers' batches together.
+Other data sets hold the *global* batches, and every worker takes its part of each. Here a data set holds this
+worker's parts: the global batch of a step is all workers' batches together.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import types
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...errors import DataError
 from ...options.hints import Hint, Launch
@@ -18,22 +18,28 @@ from ...words import Argument, Value, Words
 from .. import seams
 from ..process import multi_worker, require_tensorflow_backend
 
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
+    from ..rows import Tensors
+
 #: Name among the frameworks in a data set's options. Options stay when the data set is transformed.
 _MARK = "tfmuster.own_rows"
 _ATTRIBUTE = "tfmuster_own_rows"
 
-_marked_generators: weakref.WeakSet[Any] = weakref.WeakSet()
+_marked_generators: weakref.WeakSet[types.GeneratorType[object, object, object]] = weakref.WeakSet()
 
 
 def own_rows(
-    x: Any,
-    y: Any = None,
-    sample_weight: Any = None,
+    x: object,
+    y: object = None,
+    sample_weight: object = None,
     *,
     batch_size: int | None = None,
     shuffle: bool = False,
     seed: int | None = None,
-) -> Any:
+) -> tf.data.Dataset | keras.utils.PyDataset | types.GeneratorType[object, object, object]:
     """Mark data as this worker's own rows, which no other worker has.
 
     Use it if each worker reads its own part of the data: its own files, its own rows of a table, its own
@@ -95,34 +101,48 @@ def own_rows(
         ),
     )
     tf = import_tensorflow()
-    _distribute_unchanged(tf)
-    if isinstance(x, tf.data.Dataset):
-        _refuse_array_arguments(x, y, sample_weight, batch_size, shuffle, seed)
-        return _marked(x)
+    _distribute_unchanged()
     if isinstance(x, tf.distribute.DistributedDataset):
         raise DataError(
             "own_rows takes a data set before it is distributed.",
             found=f"an object of class {type(x).__name__}",
             fix="strategy.experimental_distribute_dataset(own_rows(dataset))",
-            path=None,
             reason="own-rows",
         )
+    py_dataset = callable(getattr(x, "__getitem__", None)) and hasattr(x, "on_epoch_end")
+    if isinstance(x, (tf.data.Dataset, types.GeneratorType)) or py_dataset:
+        arguments = {"y": y, "sample_weight": sample_weight, "batch_size": batch_size}
+        arguments |= {"shuffle": shuffle or None, "seed": seed}
+        if wrong := [name for name, value in arguments.items() if value is not None]:
+            raise DataError(
+                f"own_rows takes {', '.join(wrong)} only with arrays.",
+                found=f"x is a {type(x).__name__}, which yields batches with labels and weights",
+                fix="leave it out",
+                reason="own-rows",
+            )
+    if isinstance(x, tf.data.Dataset):
+        return _marked(x)
     if isinstance(x, types.GeneratorType):
-        _refuse_array_arguments(x, y, sample_weight, batch_size, shuffle, seed)
         _marked_generators.add(x)
         return x
-    if callable(getattr(x, "__getitem__", None)) and hasattr(x, "on_epoch_end"):
-        _refuse_array_arguments(x, y, sample_weight, batch_size, shuffle, seed)
+    if py_dataset:
         setattr(x, _ATTRIBUTE, True)
         return x
     dataset = _of_arrays(x, y, sample_weight)
     if shuffle:
         dataset = dataset.shuffle(int(dataset.cardinality()), seed=seed, reshuffle_each_iteration=True)
-    return _marked(dataset.batch(_checked_batch_size(32 if batch_size is None else batch_size)))
+    batch_size = 32 if batch_size is None else batch_size
+    if isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1:
+        raise DataError(
+            "batch_size must be a whole number of rows per worker, at least 1.",
+            found=str(Value(batch_size)),
+            reason="batch-size",
+        )
+    return _marked(dataset.batch(int(batch_size)))
 
 
-def are_own_rows(data: Any) -> bool:
-    """Return whether data that was given to ``fit`` are the worker's own rows."""
+def only_this_worker_has(data: object) -> bool:
+    """Return whether data that were given to ``fit`` are the worker's own rows."""
     import tensorflow as tf
 
     if isinstance(data, tf.data.Dataset):
@@ -133,13 +153,13 @@ def are_own_rows(data: Any) -> bool:
     return bool(getattr(data, _ATTRIBUTE, False)) or _from_function(data) is not None
 
 
-def local_part(data: Any) -> Any:
+def undistributed(data: object) -> tf.data.Dataset:
     """Return this worker's own data set of ``strategy.distribute_datasets_from_function``; else ``data``."""
-    own = _from_function(data)
-    return data if own is None else own
+    dataset = _from_function(data)
+    return data if dataset is None else dataset
 
 
-def _from_function(data: Any) -> Any:
+def _from_function(data: object) -> tf.data.Dataset | None:
     if type(data).__name__ != "DistributedDatasetsFromFunction":
         return None
     # Several devices share the worker's data set, which TensorFlow's iterator splits among them.
@@ -147,7 +167,7 @@ def _from_function(data: Any) -> Any:
     return seams.FUNCTION_DATASETS.of(data)[0] if len(devices) == 1 else None
 
 
-def _marked(dataset: Any) -> Any:
+def _marked(dataset: tf.data.Dataset) -> tf.data.Dataset:
     import tensorflow as tf
 
     options = tf.data.Options()
@@ -157,15 +177,21 @@ def _marked(dataset: Any) -> Any:
 
 
 @functools.cache
-def _distribute_unchanged(tf: Any) -> None:
+def _distribute_unchanged() -> None:
     """Let ``experimental_distribute_dataset`` yield the batches of a marked data set as they are.
 
     TensorFlow takes every batch for a global one and would divide it by the number of replicas.
     """
+    import tensorflow as tf
+
     stock = seams.EXPERIMENTAL_DISTRIBUTE.get()
 
     @functools.wraps(stock)
-    def experimental_distribute_dataset(self: Any, dataset: Any, options: Any = None) -> Any:
+    def experimental_distribute_dataset(
+        self: tf.distribute.Strategy,
+        dataset: tf.data.Dataset,
+        options: tf.distribute.InputOptions | None = None,
+    ) -> tf.distribute.DistributedDataset:
         marked = isinstance(dataset, tf.data.Dataset) and _MARK in (dataset.options().framework_type or ())
         if not marked or not multi_worker(self):
             return stock(self, dataset, options)
@@ -175,63 +201,36 @@ def _distribute_unchanged(tf: Any) -> None:
     seams.EXPERIMENTAL_DISTRIBUTE.replace(experimental_distribute_dataset)
 
 
-def refuse_several_devices(strategy: Any) -> None:
+def refuse_several_devices(strategy: tf.distribute.Strategy) -> None:
     """Raise DataError (reason ``own-rows``) if this worker has several devices."""
     if (devices := len(strategy.extended.worker_devices)) > 1:
         raise DataError(
             "A worker's own rows train on one device per worker.",
             found=f"{devices} devices in this process",
             fix=Words("start one worker per GPU: {}", Launch((Hint("gpus_per_worker", 1),))),
-            path=None,
             reason="own-rows",
         )
 
 
-def _refuse_array_arguments(x: Any, *given: Any) -> None:
-    names = ("y", "sample_weight", "batch_size", "shuffle", "seed")
-    wrong = [
-        name for name, value in zip(names, given, strict=True) if value is not None and value is not False
-    ]
-    if wrong:
-        raise DataError(
-            f"own_rows takes {', '.join(wrong)} only with arrays.",
-            found=f"x is a {type(x).__name__}, which yields batches with labels and weights",
-            fix="leave it out",
-            path=None,
-            reason="own-rows",
-        )
-
-
-def _checked_batch_size(batch_size: Any) -> int:
-    if isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1:
-        raise DataError(
-            "batch_size must be a whole number of rows per worker, at least 1.",
-            found=str(Value(batch_size)),
-            path=None,
-            reason="batch-size",
-        )
-    return int(batch_size)
-
-
-def _of_arrays(x: Any, y: Any, sample_weight: Any) -> Any:
+def _of_arrays(x: object, y: object, sample_weight: object) -> tf.data.Dataset:
     """Return a data set of single rows."""
     import keras
     import numpy as np
     import tensorflow as tf
 
-    def as_array(value: Any) -> Any:
+    def as_tensor(value: object) -> tf.Tensor:
         value = value.to_numpy() if hasattr(value, "to_numpy") else value
         tensor = value if isinstance(value, tf.Tensor) else tf.convert_to_tensor(np.asarray(value))
         # As `fit` does with arrays.
         return tf.cast(tensor, keras.config.floatx()) if tensor.dtype.is_floating else tensor
 
-    def converted(value: Any) -> Any:
+    def converted(value: object) -> Tensors:
         # A data frame is one table, although it behaves like a mapping.
         if isinstance(value, dict):
             return {name: converted(part) for name, part in value.items()}
         if isinstance(value, (list, tuple)) and any(hasattr(part, "shape") for part in value):
             return tuple(map(converted, value))
-        return as_array(value)
+        return as_tensor(value)
 
     parts = tuple(converted(part) for part in (x, y, sample_weight) if part is not None)
     rows = {int(tensor.shape[0]) if tensor.shape.rank else 0 for tensor in tf.nest.flatten(parts)}
@@ -239,7 +238,6 @@ def _of_arrays(x: Any, y: Any, sample_weight: Any) -> Any:
         raise DataError(
             "Data, labels, and weights must have the same number of rows.",
             found=", ".join(str(count) for count in sorted(rows)),
-            path=None,
             reason="lengths-differ",
         )
     # Without labels a tuple of inputs would be taken for inputs, labels, and weights.

@@ -1,0 +1,312 @@
+"""Which rows of a global batch one worker works on.
+
+A *global batch* is what all replicas together consume in one training step. Each worker gets its own
+contiguous rows of it. Concatenated in worker order, these rows equal the batch of a single process byte for
+byte.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+from .losses import loss_parts
+from .process import batches_in_step
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+#: A tensor, or a structure of tensors as :mod:`tf.nest` knows it.
+Tensors: TypeAlias = "tf.Tensor | tuple[Any, ...] | list[Any] | dict[str, Any]"
+
+#: A number of rows that is known, or known only when the graph runs.
+Count: TypeAlias = "int | tf.Tensor"
+
+_PIPELINE = "_tfmuster_pipeline"
+
+
+class WorkerPipeline(Protocol):
+    """Make a data set that reads only what one worker trains on."""
+
+    def __call__(
+        self,
+        worker: int | None = None,
+        workers: int = 1,
+        /,
+        *,
+        every: tuple[int, int] = (0, 1),
+        skip: int = 0,
+    ) -> tf.data.Dataset:
+        """Return a data set of a worker's :class:`LocalBatch`, or of global batches for a worker of None.
+
+        With ``every=(i, n)``, it has only each n-th batch, starting with the i-th; the first ``skip`` of
+        these are left out.
+        """
+
+
+def attach_pipeline(dataset: tf.data.Dataset, pipeline: WorkerPipeline) -> None:
+    """Let ``fit`` and parameter servers read a data set of global batches by a pipeline for each worker."""
+    setattr(dataset, _PIPELINE, pipeline)
+
+
+def attached_pipeline(data: object) -> WorkerPipeline | None:
+    """Return the pipeline of :func:`attach_pipeline`; None if the data have none."""
+    return getattr(data, _PIPELINE, None)
+
+
+class LocalBatch(NamedTuple):
+    """One worker's rows of a global batch.
+
+    If a last batch has fewer rows than there are workers, some workers have no rows. They read one
+    placeholder row, which must not count: TensorFlow's CPU kernels for convolutions compute a wrong shape for
+    an empty batch (seen with 2.21).
+
+    Attributes
+    ----------
+    data
+        Tensors of the worker's rows; never empty.
+    rows : scalar int64 tensor
+        Number of rows that count: all of them, or 0.
+    global_rows : scalar int64 tensor
+        Rows of the global batch; negative if the other workers' rows do not matter.
+    """
+
+    data: Tensors
+    rows: tf.Tensor
+    global_rows: tf.Tensor
+
+
+class WorkerBatch(NamedTuple):
+    """A batch of data that only this worker has, with what it has to tell the others."""
+
+    #: Tensors of the rows; a placeholder of one row if the worker has no more data.
+    data: Tensors
+    #: Number of rows that count.
+    rows: tf.Tensor
+    #: Rows of this worker in each batch of a group of batches that are read together.
+    ahead: tf.Tensor
+    #: Index of this batch in its group, the same on all workers.
+    position: tf.Tensor
+
+
+def part_of(rows: Count, part: Count, parts: int) -> tuple[Count, Count]:
+    """Return the rows ``[start, stop)`` of a batch that part number ``part`` of ``parts`` gets.
+
+    Parts are contiguous, in order, and even: if the rows don't divide, some parts get one more row.
+    TensorFlow's DATA auto-shard instead fills the first workers of a partial batch and leaves the last ones
+    without rows; with an even split, the mean over replicas stays the mean over rows. The range is empty only
+    if there are fewer rows than parts.
+    """
+    return rows * part // parts, rows * (part + 1) // parts
+
+
+def rows_to_read(start: tf.Tensor, stop: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return ``[start, stop)`` of :func:`part_of`, or the row before it if that range is empty."""
+    import tensorflow as tf
+
+    stop = tf.maximum(stop, 1)
+    return tf.minimum(start, stop - 1), stop
+
+
+def rows_to_read_of(start: int, stop: int) -> tuple[int, int]:
+    """Return the same as :func:`rows_to_read` for numbers."""
+    stop = max(stop, 1)
+    return min(start, stop - 1), stop
+
+
+def suits_replicas(global_batch: int, strategy: tf.distribute.Strategy | None) -> bool:
+    """Return whether a batch has equally many rows for each replica: now, or before hosts were lost."""
+    counts = [1] if strategy is None else [strategy.num_replicas_in_sync, batches_in_step(strategy)]
+    return global_batch >= 1 and any(global_batch % count == 0 for count in counts)
+
+
+def steps_in_epoch(rows: int, global_batch: int, *, drop_remainder: bool = False) -> int:
+    """Return the number of global batches in one pass over ``rows`` rows."""
+    return rows // global_batch if drop_remainder else -(-rows // global_batch)
+
+
+def without_autotuning(data: tf.data.Dataset | tf.distribute.DistributedDataset) -> tf.data.Dataset:
+    """Turn off tf.data's autotuning thread, unless the data set's options set autotuning.
+
+    The thread sleeps for 10 ms, then 20, 40, and so on up to a minute. Code that drops the iterator, such as
+    the end of ``fit``, waits for it: a cancellation wakes the thread before it sets the flag that the thread
+    reads (CancellationManager::StartCancel of TensorFlow 2.21), so it can go back to sleep. Without the
+    thread, AUTOTUNE means as many parallel calls as there are cores.
+    """
+    import tensorflow as tf
+
+    if not isinstance(data, tf.data.Dataset) or data.options().autotune.enabled is not None:
+        return data
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return data.with_options(options)
+
+
+def map_elements(
+    dataset: tf.data.Dataset, function: Callable[..., object], **options: object
+) -> tf.data.Dataset:
+    """Map a function that takes each element as one argument, also if it is a tuple."""
+    import tensorflow as tf
+
+    several = type(dataset.element_spec) is tuple
+
+    # It would convert the function anew for each data set, and has nothing to convert in it.
+    @tf.autograph.experimental.do_not_convert
+    def mapped(*parts: Tensors) -> object:
+        return function(parts if several else parts[0])
+
+    return dataset.map(mapped, **options)
+
+
+def worker_rows(dataset: tf.data.Dataset, worker: int, workers: int, **options: object) -> tf.data.Dataset:
+    """Return a data set of one worker's rows of the global batches of another; ``options`` are of `map`."""
+    return map_elements(dataset, lambda batch: local_batch(batch, worker, workers), **options)
+
+
+def local_batch(batch: Tensors, worker: int, workers: int) -> LocalBatch:
+    """Return one worker's rows of a global batch."""
+    import tensorflow as tf
+
+    rows = rows_of(batch)
+    start, stop = part_of(rows, worker, workers)
+    first, end = rows_to_read(start, stop)
+    of_rows = {id(tensor) for tensor in _with_rows(batch)}
+
+    def part(tensor: tf.Tensor | None) -> tf.Tensor | None:
+        if tensor is None or id(tensor) not in of_rows:
+            return tensor
+        if isinstance(tensor, tf.SparseTensor):
+            others = tf.cast(tensor.dense_shape[1:], tf.int64)
+            part = tf.sparse.slice(
+                tensor,
+                tf.concat([[first], tf.zeros_like(others)], axis=0),
+                tf.concat([[end - first], others], axis=0),
+            )
+            part.set_shape([None, *tensor.shape[1:]])
+            return part
+        return tensor[first:end]
+
+    return LocalBatch(tf.nest.map_structure(part, batch), stop - start, rows)
+
+
+def rows_of(batch: Tensors) -> tf.Tensor:
+    """Return the number of rows of a batch, a scalar int64 tensor."""
+    import tensorflow as tf
+
+    first = _with_rows(batch)[0]
+    if isinstance(first, tf.SparseTensor):
+        return tf.cast(first.dense_shape[0], tf.int64)
+    if isinstance(first, tf.RaggedTensor):
+        return tf.cast(first.nrows(), tf.int64)
+    return tf.shape(first, out_type=tf.int64)[0]
+
+
+def _with_rows(batch: Tensors) -> list[tf.Tensor]:
+    """Return the tensors of a batch that have rows; the first one has the number of rows that counts.
+
+    An input may also have something that belongs to all of its rows, such as the matrix of a graph. If the
+    number of rows is unknown when the pipeline is built, such a matrix is the input whose size is known; if
+    it is known, the inputs with rows are as long as the labels.
+    """
+    import tensorflow as tf
+
+    absent = (type(None), tf.experimental.Optional)
+    tensors = [t for t in tf.nest.flatten(batch) if not isinstance(t, absent) and t.shape.rank != 0]
+    after_inputs = {id(t) for t in tf.nest.flatten(batch[1:])} if isinstance(batch, tuple) else set()
+    # What a Python function has returned has no shape at all.
+    shapeless = [t for t in tensors if t.shape.rank is None]
+    shaped = [t for t in tensors if t.shape.rank is not None]
+    if unknown := [t for t in shaped if t.shape[0] is None]:
+        known = [t for t in shaped if t.shape[0] is not None and id(t) in after_inputs]
+    else:
+        known = [t for t in reversed(shaped) if t.shape[0] == shaped[-1].shape[0]]
+    return [*unknown, *known, *shapeless]
+
+
+def absent_to_none(data: Tensors) -> Tensors:
+    """Replace absent optional values with None, as Keras's steps expect."""
+    import tensorflow as tf
+
+    return tf.nest.map_structure(lambda t: None if isinstance(t, tf.experimental.Optional) else t, data)
+
+
+def as_tensors(batch: object) -> Tensors:
+    """Convert a batch of arrays to tensors; None stays None."""
+    import tensorflow as tf
+
+    return tf.nest.map_structure(lambda t: t if t is None else tf.convert_to_tensor(t), batch)
+
+
+class OfLength:
+    """A Keras data adapter with another number of batches."""
+
+    def __init__(self, adapter: object, batches: int | None) -> None:
+        self._adapter = adapter
+        self.num_batches = batches
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._adapter, name)
+
+
+_step = threading.local()
+
+
+class OneNumberError(Exception):
+    """A function of a loss or a metric has returned one number for all rows."""
+
+
+class PlaceOfRows(NamedTuple):
+    """The rows of this worker in the global batch of a step; scalar int64 tensors."""
+
+    #: Rows of this worker that count, and those of all workers.
+    rows: tf.Tensor
+    global_rows: tf.Tensor
+    #: Place of the worker's first row in the global batch.
+    first: tf.Tensor
+    #: The number of the worker's rows, if the shapes of the batch have it while the step is traced.
+    traced: int | None
+
+
+@contextlib.contextmanager
+def rows_of_step(part: LocalBatch, first: tf.Tensor) -> Iterator[None]:
+    """Inside the block, a step works on these rows of a global batch, where they begin with row ``first``."""
+    import tensorflow as tf
+
+    shapes = [getattr(tensor, "shape", None) for tensor in tf.nest.flatten(part.data)]
+    lengths = {shape[0] for shape in shapes if shape is not None and shape.rank}
+    traced = lengths.pop() if len(lengths) == 1 else None
+    _step.place = PlaceOfRows(part.rows, part.global_rows, first, traced)
+    _step.share = tf.cast(part.rows, tf.float32) / tf.cast(part.global_rows, tf.float32)
+    loss_parts.begin(_step.share)
+    try:
+        yield
+    finally:
+        _step.place = _step.share = None
+        loss_parts.begin(None)
+
+
+def place_of_rows() -> PlaceOfRows | None:
+    """Return where the rows of the current step are in the global batch; None outside of a step."""
+    return getattr(_step, "place", None)
+
+
+def share_of_rows() -> tf.Tensor:
+    """Return this worker's share of the rows of the global batch; None outside of a step."""
+    return getattr(_step, "share", None)
+
+
+@contextlib.contextmanager
+def whole_batch() -> Iterator[None]:
+    """Inside the block, a loss or a metric works on the rows of all workers."""
+    _step.whole = True
+    try:
+        yield
+    finally:
+        _step.whole = False
+
+
+def works_on_whole_batch() -> bool:
+    """Return whether the rows of all workers are worked on."""
+    return getattr(_step, "whole", False)

@@ -1,1 +1,0 @@
-"""Which rows of a batch are a worker's."""

@@ -1,1 +1,0 @@
-"""Files that Keras and TensorFlow write and read."""
