@@ -18,7 +18,7 @@ from ..system.register import Seam, require
 from . import seams
 from .agreement.documents import noted_call
 from .process import in_multi_worker_strategy
-from .runtime.alone import Guard, guard_of
+from .runtime.alone import guard_of
 from .runtime.distribute import scaled_batches
 from .runtime.parameter_server import on_coordinator, refuse_parameter_servers
 from .runtime.scopes import adopt, compile_scope
@@ -27,6 +27,8 @@ from .steps.predicting import predict_on_all
 
 if TYPE_CHECKING:
     import keras
+
+    from .runtime.alone import Guard
 
 
 @dataclasses.dataclass

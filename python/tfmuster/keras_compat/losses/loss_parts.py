@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-#: What a term is multiplied by.
-Factor: TypeAlias = "tf.Tensor | float | None"
+    #: What a term is multiplied by.
+    Factor: TypeAlias = tf.Tensor | float | None
+
 
 _step = threading.local()
 

@@ -20,6 +20,9 @@ from .scopes import adopt
 if TYPE_CHECKING:
     import keras
 
+    #: Raises a StrategyError if a call of a model or an optimizer would train it in this worker alone.
+    Guard: TypeAlias = Callable[[keras.Model | keras.optimizers.Optimizer, str], None]
+
 #: Lines that a program needs.
 _STRATEGY = Code(
     'strategy = tfmuster.strategy("multi_worker_mirrored")  # before TensorFlow starts',
@@ -41,9 +44,6 @@ _JAX = (
     "keras.distribution.initialize()",
     "keras.distribution.set_distribution(keras.distribution.DataParallel())",
 )
-
-#: Raises a StrategyError if a call of a model or an optimizer would train it in this worker alone.
-Guard: TypeAlias = "Callable[[keras.Model | keras.optimizers.Optimizer, str], None]"
 
 _LOOP_ALONE = "a loop computes or applies gradients outside of strategy.run(), so the workers do not add them"
 

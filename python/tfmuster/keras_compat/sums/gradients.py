@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-#: A sparse gradient has rows of its own; None is that of a weight without one.
-Gradient: TypeAlias = "tf.Tensor | tf.IndexedSlices | None"
+    #: A sparse gradient has rows of its own; None is that of a weight without one.
+    Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
+
 
 GRADIENT_DTYPES = ("float32", "bfloat16", "float16")
 _DTYPE = "_tfmuster_gradient_dtype"
