@@ -2,7 +2,7 @@
 
 is_generator <- function(x) is.function(x) || inherits(x, "rpytools.generator.RGenerator")
 
-# A Python iterator over the batches of an R function. keras_compat/data/python_data.py calls it in R's thread.
+# A Python iterator over the batches of an R function, which python_data.py calls in R's thread.
 as_generator <- function(source, call = rlang::caller_env()) {
   run_python("ready_for_generators", call = call)
   if (!is.function(source)) {

@@ -95,7 +95,8 @@ as_frames <- function(trace) {
 calls_until <- function(raised) {
   calls <- as.list(sys.calls())[seq_len(raised)]
   none <- rep(NA_character_, raised)
-  list(call = calls, parent = seq_len(raised) - 1L, visible = rep(TRUE, raised), namespace = none, scope = none)
+  parent <- seq_len(raised) - 1L
+  list(call = calls, parent = parent, visible = rep(TRUE, raised), namespace = none, scope = none)
 }
 
 frame_text <- function(call, namespace, scope) {
