@@ -53,10 +53,7 @@ def read_document(path: str | PathLike[str], findings: Findings) -> Any:
 
 
 def parse_document(data: bytes | str, findings: Findings, *, yaml: bool | None = False) -> Any:
-    """Parse a JSON or YAML text; ``yaml=None`` decides by the first character.
-
-    Returns None, with an error in ``findings``, if there is no usable content.
-    """
+    """Parse JSON or YAML; ``yaml=None`` decides by the first character. Returns None after an error."""
     if len(data) > LARGEST_DOCUMENT:
         findings.note("document-too-large", "document", f"over {LARGEST_DOCUMENT >> 20} MiB")
         return None

@@ -167,26 +167,14 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem, or one repair.
+    """One problem, or one repair."""
 
-    Attributes
-    ----------
-    code : str
-        A key of :data:`KINDS`.
-    severity : {"error", "warning"}
-    where : str
-        The place, such as ``cluster.worker[1]``, ``task.index`` or ``line 3, column 7``.
-    value : str
-        The offending value, printable ASCII or Unicode, at most 80 characters.
-    message : str
-        What is wrong.
-    fix : str
-        What to do about it.
-    """
-
+    #: A key of :data:`KINDS`.
     code: str
     severity: Severity
+    #: The place, such as ``cluster.worker[1]``, ``task.index`` or ``line 3, column 7``.
     where: str
+    #: The offending value, printable, at most 80 characters.
     value: str
     message: str
     fix: str

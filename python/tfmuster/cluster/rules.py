@@ -44,24 +44,9 @@ def examine_document(
 ) -> tuple[Jobs, tuple[str, int] | None]:
     """Check a whole document: ``{"cluster": {...}, "task": {...}}`` as in TF_CONFIG, or the bare jobs.
 
-    Parameters
-    ----------
-    document
-        Any value.
-    findings
-        The list to which findings are added.
-    task
-        Type and index that replace those of the document.
-    cluster_key_needed
-        Whether bare jobs are an error, as they are for TensorFlow.
-    task_wanted
-        When a missing task is an error: never, only in a document that has the form of a TF_CONFIG, or
-        always. With "no" the document's task is ignored.
-
-    Returns
-    -------
-    (dict, (str, int) or None)
-        See :func:`examine_cluster` and :func:`examine_task`.
+    ``task`` replaces the document's. ``cluster_key_needed`` makes bare jobs an error, as for TensorFlow.
+    ``task_wanted`` says when a missing task is an error: never (the document's task is ignored), only in the
+    form of a TF_CONFIG, or always. Returns the results of :func:`examine_cluster` and :func:`examine_task`.
     """
     if not isinstance(document, Mapping):
         findings.note("not-object", "document", document)
@@ -86,10 +71,9 @@ def examine_document(
 
 
 def examine_cluster(described: object, findings: Findings) -> Jobs:
-    """Check the jobs of a cluster: a mapping of job names to lists of addresses.
+    """Check the jobs of a cluster, and return them with their addresses in the order of :data:`JOBS`.
 
-    Return the jobs and their addresses in the order of :data:`JOBS`. They form a cluster, and all addresses
-    are text, only if ``findings`` has no error.
+    They form a cluster, and all addresses are text, only if ``findings`` has no error.
     """
     if not isinstance(described, Mapping):
         findings.note("cluster-not-object", "cluster", described)
@@ -175,10 +159,9 @@ def _examine_together(jobs: Mapping[str, Mapping[int, str]], findings: Findings)
 
 
 def examine_task(task: object, jobs: Jobs, findings: Findings) -> tuple[str, int] | None:
-    """Check that a task, a mapping with ``type`` and ``index``, belongs to the cluster.
+    """Check that a task belongs to the cluster. Return its type and index, or None if they are wrong.
 
-    Return type and index, or None if they are wrong. Without jobs, because the cluster itself is wrong, only
-    the form is checked.
+    Without jobs, because the cluster itself is wrong, only the form is checked.
     """
     if not isinstance(task, Mapping):
         findings.note("task-not-object", "task", task)

@@ -177,8 +177,7 @@ def workers_together() -> int:
 def workers_here() -> int:
     """Return the number of workers of the job that train, this process included; 0 if it does not train.
 
-    It is 0 without a cluster, for a parameter server and an evaluator, and with an invalid TF_CONFIG, which
-    is an error only for a program that makes a strategy.
+    It is 0 with an invalid TF_CONFIG too, an error only for a program that makes a strategy.
     """
     return _workers(os.environ.get("TF_CONFIG", "").strip())
 
@@ -223,10 +222,10 @@ class JaxProcess:
 
     @property
     def coordinator(self) -> str:
-        """Address at which JAX's coordinator listens, in process 0.
+        """Address of JAX's coordinator in process 0: the chief's own address.
 
-        It is the chief's own address. That port has been checked, the rendezvous leaves it before it lets
-        the program continue, and TensorFlow does not use it in such a job.
+        That port has been checked, the rendezvous leaves it before it lets the program continue, and
+        TensorFlow does not use it in such a job.
         """
         return self.addresses[0]
 

@@ -44,22 +44,10 @@ def resolve_task(
 ) -> Task | None:
     """Find the task of this process, with its cluster; None if no variable says that it is one of several.
 
-    Parameters
-    ----------
-    environ : mapping, optional
-        The environment to read. Default: the environment of this process.
-    base_port : int, optional
-        The first port of each machine. Default: ``TFMUSTER_BASE_PORT``, or the choice of the engine's module.
-    stay : bool
-        Whether this process will call :func:`leave_engine` before it ends successfully. Some engines treat an
-        end without that call as a failure, and end all tasks.
-
-    Raises
-    ------
-    ClusterError
-        TF_CONFIG is set, but unusable.
-    LaunchError
-        An engine's variables contradict each other, or its tasks can't exchange their addresses.
+    With ``stay``, this process will call :func:`leave_engine` before it ends successfully: some engines treat
+    an end without that call as a failure, and end all tasks. Raises ClusterError if TF_CONFIG is unusable,
+    and LaunchError if an engine's variables contradict each other or its tasks can't exchange their
+    addresses.
     """
     environ = os.environ if environ is None else environ
     task = current_task(environ)
@@ -80,10 +68,7 @@ def leave_engine() -> None:
 
 
 def join_engine() -> Task | None:
-    """Find the task of this process with :func:`resolve_task`, and set TF_CONFIG and its GPUs.
-
-    TensorFlow reads these variables, and child processes inherit them.
-    """
+    """Find the task of this process with :func:`resolve_task`, and set TF_CONFIG and its GPUs."""
     in_tf_config = current_task() is not None
     task = resolve_task()
     if task is not None and not in_tf_config:
@@ -112,7 +97,7 @@ def batch_job(environ: Mapping[str, str] | None = None) -> BatchJob | None:
 def gpus_here(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the variables that keep two tasks of a machine from taking the same GPU.
 
-    The result is empty if the engine has already given each task its own GPUs, or if there are too few.
+    It is empty if the engine has already given each task its own GPUs, or if there are too few.
     """
     environ = os.environ if environ is None else environ
     engine = _engine(environ)

@@ -38,10 +38,7 @@ class BatchJob:
 
 
 class SlotSystem(abc.ABC):
-    """A batch system that gives a job slots on hosts. The slots are the workers' indices, in the same order.
-
-    A subclass says in which variables and files the job, its hosts and the task are.
-    """
+    """A batch system that gives a job slots on hosts; worker i has slot i."""
 
     #: The name of ``--backend``, and the name in texts.
     BACKEND: ClassVar[str]
@@ -72,10 +69,9 @@ class SlotSystem(abc.ABC):
         return BatchJob(self.BACKEND, number, (self.STOP, number)) if number else None
 
     def resolve(self, environ: Mapping[str, str], base_port: int | None) -> Task:
-        """Find the task of this process in a cluster with one worker for each slot of its job.
+        """Find the task of this process in a cluster with one worker for each slot. Raises LaunchError.
 
-        By default, the base port depends on the job, so that jobs on one host use different ports. Raises
-        LaunchError if a variable is missing, or variables contradict each other.
+        By default, the base port depends on the job, so that jobs on one host use different ports.
         """
         if not self._has_hosts(environ):
             raise self.not_understood(f"no {' or '.join(self.HOSTS)}")
@@ -94,10 +90,7 @@ class SlotSystem(abc.ABC):
         return share_of_gpus(visible, hosts.count(hosts[rank]), hosts[:rank].count(hosts[rank]))
 
     def slot_hosts(self, environ: Mapping[str, str]) -> list[str]:
-        """Return the host of each slot of the job; only this host if the batch system lists none.
-
-        Raises LaunchError if the list can't be read, or has another form.
-        """
+        """Return the host of each slot; only this host if the batch system lists none. Raises LaunchError."""
         if not self._has_hosts(environ):
             return [socket.gethostname()]
         hosts = self.hosts(environ)
@@ -136,10 +129,7 @@ def port_of_job(number: int) -> int:
 
 
 def share_of_gpus(gpus: Sequence[str], tasks: int, local: int) -> dict[str, str]:
-    """Return the share of task number `local`, of several on a host that all see the same GPUs.
-
-    It is empty for a single task, and if there are fewer GPUs than tasks.
-    """
+    """Return the share of task number `local` of a host's GPUs; nothing for one task, or too few GPUs."""
     if tasks < 2 or len(gpus) < tasks:
         return {}
     share = len(gpus) // tasks
@@ -153,7 +143,7 @@ def whole_number(text: str, most: int, *, least: int = 0) -> int | None:
 
 
 def read_host_file(environ: Mapping[str, str], variable: str) -> list[list[str]]:
-    """Read the words of each line of the file in which a batch system lists the hosts of a job.
+    """Read the words of each line of the file that lists the hosts of a job.
 
     Raises LaunchError if it can't be read, for example because only the job's first host has it.
     """

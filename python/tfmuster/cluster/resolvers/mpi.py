@@ -76,10 +76,7 @@ def rank_of(environ: Mapping[str, str]) -> Rank:
 
 
 def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
-    """Find the task of this rank; by default on free ports. All ranks must call this function.
-
-    Raises LaunchError if the ranks can't exchange their addresses.
-    """
+    """Find the task of this rank; by default on free ports. All ranks must call it. Raises LaunchError."""
     if _resolved:
         return _resolved[0]
     rank = rank_of(environ)

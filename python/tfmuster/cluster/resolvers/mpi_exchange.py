@@ -46,10 +46,7 @@ class Rank(NamedTuple):
 
 
 def exchange(rank: Rank, text: str, environ: Mapping[str, str]) -> list[str]:
-    """Send a text to all ranks, and return the texts of all ranks in their order.
-
-    Raises LaunchError if the exchange failed, or not all ranks took part in time.
-    """
+    """Send a text to all ranks, and return the texts of all in rank order. Raises LaunchError."""
     encoded = base64.urlsafe_b64encode(text.encode()).decode()
     assert len(encoded) <= LONGEST
     seconds = start_timeout()

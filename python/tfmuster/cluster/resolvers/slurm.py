@@ -76,10 +76,7 @@ def gpus(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def expand_nodes(text: str) -> list[str]:
-    """Expand a node list such as ``vn[1-2,9-10],gpu[01-03]`` in its order, that of the ranks.
-
-    Raises LaunchError if the text is not a node list.
-    """
+    """Expand a node list such as ``vn[1-2,9-10],gpu[01-03]``, in the ranks' order. Raises LaunchError."""
     nodes: list[str] = []
     for entry in _entries(text):
         choices = [list(_choices(part, text)) for part in _PART.findall(entry)]
