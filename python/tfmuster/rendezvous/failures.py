@@ -28,8 +28,8 @@ _REPORTED = re.compile(r"tfmuster: (?:chief|worker|ps|evaluator) \d+ \(host .+, 
 def disappeared(why: str) -> Message:
     """Describe a connection that ended as a failure of the other side, by the reason in `Connection.why`.
 
-    The others notice a lost machine only after `SILENT_SECONDS`, and its failure may have caused others
-    meanwhile. So its age counts from the loss.
+    Its age counts from the loss: others notice a lost machine only after `SILENT_SECONDS`, and its failure
+    may have caused theirs meanwhile.
     """
     if why in ("hung up", "connection reset by peer"):
         message, age = "its process ended or was killed", 0.0
@@ -78,11 +78,10 @@ def exception_fields(error: BaseException) -> dict[str, str]:
 
 
 class Silence:
-    """The time since another process has sent a message.
+    """The time since another process has sent a message, in seconds of the monotonic clock.
 
-    A process that runs R code can be busy without sending any: older versions of reticulate let no thread of
-    Python run meanwhile. On this machine, its processor time shows that it is. Times are seconds of the
-    monotonic clock.
+    A process that runs R code may send none: older versions of reticulate let no thread of Python run
+    meanwhile. On this machine, its processor time shows that it is busy.
     """
 
     def __init__(self, host: str, pid: int, now: float) -> None:

@@ -103,9 +103,8 @@ def links_wanted(chief: Task, participants: Iterable[Participant]) -> bool:
 def check_targets(chief: Task) -> dict[str, list[str]]:
     """Choose which tasks each task tries to reach: name -> names.
 
-    A task that has reported can reach the chief. With more than `ALL_PAIRS` tasks, all pairs would be too
-    many. Then each task tries the next one, so that every machine connects once and every port is tried once,
-    and the chief tries all.
+    A task that has reported can reach the chief. With more than `ALL_PAIRS` tasks, each tries only the next
+    one, so that every machine connects once and every port is tried once, and the chief tries all.
     """
     tasks = chief.cluster.tasks()
     # TensorFlow starts no server for an evaluator.

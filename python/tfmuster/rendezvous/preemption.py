@@ -206,9 +206,9 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class PreemptionNotice:
-    """The notice that this machine is about to be reclaimed, as spot instances get it, by a shell command.
+    """The notice that this machine is about to be reclaimed: a shell command that then exits with 0.
 
-    The command exits with 0 once the notice is given. "" stands for no command.
+    The command "" stands for no command.
     """
 
     def __init__(self, command: str) -> None:
@@ -218,10 +218,7 @@ class PreemptionNotice:
         self._complained = False
 
     def given(self) -> bool:
-        """Ask, if it is time, and return whether the notice is given by the last answer.
-
-        Nothing here waits. Call it about twice a second.
-        """
+        """Ask, if it is time, and return the last answer. Call it twice a second: it does not wait."""
         now = time.monotonic()
         if self._asked is not None:
             code = self._asked.poll()
@@ -256,10 +253,7 @@ class PreemptionNotice:
 
 
 class SavingPoint:
-    """The chief's side: asks every task how many points it has passed, and names the first one after all.
-
-    It has no sockets and no clock. Its tasks are those that train.
-    """
+    """The chief's side: asks each training task how many points it passed, and names the first after all."""
 
     def __init__(self, tasks: Iterable[str]) -> None:
         self._staying = list(tasks)

@@ -31,10 +31,9 @@ class CallBack:
     def handle(
         self, connection: Connection, name: str, message: Message | None, deadline: float
     ) -> Message | None:
-        """Handle an answer of a called task; None if its connection has ended.
+        """Handle an answer of a called task, or its end (None). Return it if the task can't reach the chief.
 
-        Return it if it says that the task can't reach the chief. All tasks must have arrived by the deadline
-        (monotonic clock, seconds).
+        All tasks must have arrived by the deadline (monotonic clock, seconds).
         """
         if message is None:
             self._calls.pop(name, None)

@@ -269,9 +269,9 @@ Clients = Sequence[tuple[Participant, Connection]]
 
 
 def origins(clients: Clients) -> Message:
-    """Return ``peers``, the addresses from which the tasks came, and ``direct``.
+    """Return ``peers``, the addresses from which the tasks came, and ``direct``: no gateway lies between.
 
-    It is False if a task knows itself by another address: a gateway lies between, and translates ports too.
+    A task that knows itself by another address is behind a gateway, which translates ports too.
     """
     direct = all(participant.origin == connection.host for participant, connection in clients)
     seen = {connection.host for _, connection in clients} - {""}

@@ -41,22 +41,19 @@ _TOKEN_REASONS = {
 
 @dataclass(frozen=True)
 class Terms:
-    """What a task brings to the rendezvous: the secret of the job, and versions that every task must have.
+    """What a task brings to the rendezvous; `deadline` (monotonic clock) and `limit` are in seconds."""
 
-    All tasks must have arrived by the `deadline` (monotonic clock), after the time `limit`; both in seconds.
-    """
-
+    #: The secret of the job.
     token: str | None
+    #: Versions that every task must have.
     versions: dict[str, str]
+    #: When all tasks must have arrived, after the time `limit`.
     deadline: float
     limit: float
 
 
 class RendezvousServer(threading.Thread):
-    """Gathers the tasks of a cluster on the chief's own port. The listener is closed before they continue.
-
-    `links` gets the connections of the other training tasks to the chief.
-    """
+    """Gathers the tasks of a cluster on the chief's own port. The listener is closed before they continue."""
 
     def __init__(self, task: Task, listener: socket.socket, terms: Terms, links: Links) -> None:
         super().__init__(name="tfmuster-chief", daemon=True)

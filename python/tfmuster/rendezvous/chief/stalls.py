@@ -136,7 +136,7 @@ def _waits_for_data(reports: Sequence[TaskReport], now: float) -> Stall | None:
 def cannot_come(absent: TaskReport, waiting: Sequence[TaskReport]) -> bool:
     """Return whether a task can't come to an exchange in which others wait.
 
-    It has finished, or it is in an execution that the waiting tasks have not entered, so it waits for them.
+    It has finished, or it waits for them in an execution that they have not entered.
     """
     return absent.done or (absent.inside and any(absent.executions > report.executions for report in waiting))
 

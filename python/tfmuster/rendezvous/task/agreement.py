@@ -59,30 +59,10 @@ class Comparison:
 def agree(about: str, document: Mapping[str, object], *, timeout: float | None = None) -> Comparison:
     """Send this task's document to the others, and wait for the comparison of all.
 
-    Every task of the job that trains must call this function equally often. On one machine the answer takes
-    a few milliseconds after the last task has come.
-
-    Parameters
-    ----------
-    about : str
-        What the exchange is about, such as ``"fit"``. It is compared like the document.
-    document : mapping of JSON values
-        At most `MAX_DOCUMENT` bytes as JSON. Send digests of anything large.
-    timeout : float, optional
-        How long the slowest task may take to come, in seconds. By default, no limit except the job's limit
-        for stalls.
-
-    Returns
-    -------
-    Comparison
-        True if all documents are equal; also if there is no connection or no other task.
-
-    Raises
-    ------
-    ValueError
-        The document is too large.
-    WorkerError
-        The job failed meanwhile.
+    Every task of the job that trains must call this function equally often. ``about``, such as ``"fit"``, is
+    compared like the document: JSON values, at most `MAX_DOCUMENT` bytes, else ValueError. ``timeout``
+    (seconds) is how long the slowest task may take; by default, only the job's limit for stalls counts. The
+    result is true, too, without a connection or another task. Raises WorkerError if the job fails meanwhile.
     """
     control = ControlChannel.current()
     if control is None or not control.active or control.task.type not in TRAINING:
@@ -106,15 +86,10 @@ def agree(about: str, document: Mapping[str, object], *, timeout: float | None =
 
 
 def prepare_keras() -> bool:
-    """Patch the imported Keras for several workers. Calling it again is harmless.
+    """Patch the imported Keras for several workers; see :func:`tfmuster.keras_compat.install`.
 
     Whatever a program uses first comes here: `strategy`, `checkpoint_callback`, R's methods, or, in a worker,
-    the import of Keras. Return whether Keras is patched; see :func:`tfmuster.keras_compat.install`.
-
-    Raises
-    ------
-    DependencyError
-        A release does not have what tfmuster replaces (reason ``seams``).
+    the import of Keras.
     """
     from ...keras_compat import install, install_on_jax
     from ...keras_compat.process import PROCESS, keras_backend, listen

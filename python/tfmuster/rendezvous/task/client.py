@@ -45,8 +45,7 @@ class RendezvousClient:
     """One task during the rendezvous.
 
     The listener of its port lets the others check whether they reach it. It is None for evaluators, for the
-    chief, whose thread `chief` has the listener, and if the port is taken: `port_trouble` says why. `links`
-    gets the connections to the other training tasks, if `link` says that this task can use them.
+    chief, whose thread `chief` has the listener, and if the port is taken: `port_trouble` says why.
     """
 
     def __init__(

@@ -36,10 +36,9 @@ _TOLD_SECONDS = 2.0
 
 
 class ControlChannel:
-    """The control channel of one task. :func:`tfmuster.rendezvous.task.meet.muster` makes it.
+    """The control channel of one task, made by :func:`.meet.muster`.
 
-    You can call all methods from any thread, any number of times. They do nothing if there is no connection
-    (``TFMUSTER_RENDEZVOUS=0``).
+    Any thread may call its methods, any number of times. Without a connection they do nothing.
     """
 
     _current: ClassVar[ControlChannel | None] = None
@@ -122,8 +121,8 @@ class ControlChannel:
     def done(self, *, linger: float = 60.0) -> None:
         """Report that this task has finished. From now on, its end is not a failure.
 
-        The job is over when its chief has finished. If worker 0 is the chief, the job is over when all
-        workers have finished. The chief, which serves all connections, waits `linger` seconds for them.
+        The job is over when its chief has finished, or with worker 0 as chief, when all workers have. The
+        chief, which serves all connections, waits `linger` seconds for them.
         """
         if self._report_end({"type": "done", "doing": ACTIVITY.report()}) and self._chief is not None:
             self._over.wait(linger)
@@ -165,8 +164,8 @@ class ControlChannel:
     def ask(self, message: Message, timeout: float | None) -> Message | None:
         """Send a numbered message to the chief, and return the reply with its number.
 
-        Return None if there is no connection, if the job is over, or after `timeout` seconds. Raises
-        WorkerError if a task has failed.
+        Return None without a connection, if the job is over, or after `timeout` seconds. Raises WorkerError
+        if a task has failed.
         """
         connections, connection = self._connections, self._connection
         if connections is None or connection is None or not self.active:
@@ -196,10 +195,9 @@ class ControlChannel:
             connections.post(lambda: connection.send(message))
 
     def wait_done(self, timeout: float | None = None) -> bool:
-        """Wait until the job is over. Parameter servers and evaluators call this method last.
+        """Wait until the job is over; False after `timeout` seconds. Servers and evaluators call it last.
 
-        Return False if `timeout` seconds passed before. Raises WorkerError if a task failed, with the fields
-        of `first_failure`, and `message` as `reason`.
+        Raises WorkerError if a task failed, with the fields of `first_failure`, and `message` as `reason`.
         """
         if self._connection is None:
             return True

@@ -61,23 +61,9 @@ def join_cluster(
     """Wait until all tasks are present. If another task fails later, print its failure and end this process.
 
     The process is killed after `GRACE_SECONDS`, because TensorFlow may leave it waiting forever. In an
-    interactive session the failure is only printed.
-
-    Parameters
-    ----------
-    task : Task
-        The task of this process.
-    timeout, versions
-        See :func:`.meet.muster`.
-    guarded : bool
-        Guard the task's port, on which TensorFlow will listen (see :mod:`.port_guard`).
-    link : bool
-        Connect to the other training tasks, for the sums of :mod:`tfmuster.collectives`.
-
-    Raises
-    ------
-    RendezvousError
-        See :func:`.meet.muster`. If nothing catches it, the process ends with exit code 3.
+    interactive session the failure is only printed. ``guarded`` guards the task's port, on which TensorFlow
+    will listen (:mod:`.port_guard`). For the rest see :func:`.meet.muster`: if nothing catches its
+    RendezvousError, the process ends with exit code 3.
     """
     current = ControlChannel.current()
     if current is not None and current.active and current in _joined:
@@ -194,9 +180,9 @@ def _end(failure: Message) -> None:
 
 
 def serve_until_over(control: ControlChannel) -> int:
-    """Wait until the job is over and its coordinator has exited: a TensorFlow server can't be stopped before.
+    """Wait until the job is over and its coordinator has exited. Return this process's exit code.
 
-    Return the exit code of this process.
+    A TensorFlow server can't be stopped before.
     """
     try:
         control.wait_done()

@@ -48,41 +48,20 @@ def muster(
     on_progress: Progress | None = None,
     link: bool = False,
 ) -> ControlChannel:
-    """Wait until all tasks of the cluster are present and agree.
+    """Wait until all tasks of the cluster are present and agree. A second call returns the same channel.
 
-    A second call for the same task returns the control channel of the first.
+    ``timeout`` is in seconds, by default ``TFMUSTER_START_TIMEOUT``, else 60; the shortest of all tasks
+    counts. ``token`` is the job's secret: by default ``TFMUSTER_TOKEN``, else that of :mod:`.token_file`,
+    else none. ``versions`` must be equal on every task (default: :func:`installed_versions`). ``link``
+    connects to all other training tasks that do so too (:mod:`.links`). With ``TFMUSTER_RENDEZVOUS=0`` the
+    channel has no connection.
 
-    Parameters
-    ----------
-    task : Task
-        The task of this process.
-    timeout : float, optional
-        Time for all tasks to arrive, in seconds. Default: ``TFMUSTER_START_TIMEOUT``, else 60. The shortest
-        limit of all tasks counts.
-    token : str, optional
-        The job's secret, the same for every task, which authenticates every message. Default:
-        ``TFMUSTER_TOKEN``, else the secret that ``tfmuster token`` has made, else none.
-    versions : mapping of str, optional
-        Versions that must be equal on every task. Default: :func:`installed_versions`.
-    on_progress : callable, optional
-        Called in this thread, after about one second of waiting, with a dict: ``text`` (one line) and
-        ``waiting`` (names of tasks). Until the chief is reached, the dict also has ``address`` (of the chief)
-        and ``reason``; afterwards it has ``arrived`` and ``expected`` (numbers of tasks). Default: print the
-        text to stderr.
-    link : bool
-        Connect to all other training tasks, if they do so too (:mod:`.links`).
+    ``on_progress`` is called in this thread, after about one second of waiting, with ``text`` (one line) and
+    ``waiting`` (names of tasks). Until the chief is reached, there are also its ``address`` and a ``reason``;
+    afterwards ``arrived`` and ``expected`` (numbers of tasks). By default, the text goes to stderr.
 
-    Returns
-    -------
-    ControlChannel
-        The channel to the chief. With ``TFMUSTER_RENDEZVOUS=0`` it has no connection.
-
-    Raises
-    ------
-    RendezvousError
-        A task did not arrive in time, has another cluster or other versions, or can't reach another task.
-        Message and fields are the same on every task (see
-        :func:`tfmuster.rendezvous.error.rendezvous_error`).
+    Raises the same RendezvousError on every task if one did not arrive in time, has another cluster or other
+    versions, or can't reach another task.
     """
     current = ControlChannel.current()
     if current is not None and current.active and current.task == task:

@@ -84,10 +84,7 @@ _guards: list[PortGuard] = []
 
 
 def guard_port(task: Task, control: ControlChannel) -> None:
-    """Guard the port on which TensorFlow will listen in this process; the chief says if that is impossible.
-
-    Evaluators listen on no port.
-    """
+    """Guard the port on which TensorFlow will listen here; the chief's process says if that is impossible."""
     if task.type == "evaluator" or _guards:
         return
     gate, why = (None, f"{OPEN_PORT_VARIABLE} is set") if is_on(OPEN_PORT_VARIABLE) else _gate(install=True)

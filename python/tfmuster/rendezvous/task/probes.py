@@ -33,8 +33,8 @@ class Probe:
 class Probes:
     """The probes of one task, in one round at a time.
 
-    `links` gets the connections to keep, and `explain` turns `Connection.why` into words. When a round has
-    ended, `report` is called with its number and the problems, as in an error's ``unreachable``.
+    `explain` turns `Connection.why` into words. When a round has ended, `report` is called with its number
+    and the problems, as in an error's ``unreachable``.
     """
 
     def __init__(
