@@ -43,31 +43,18 @@ class Times(NamedTuple):
 class Group:
     """All workers of a job.
 
-    Parameters
-    ----------
-    rank : int
-        The number of this worker.
-    names : sequence of str
-        The workers' names, in the order in which values are added.
-    sockets : sequence
-        A connected socket for each worker; None for this one.
-
-    Attributes
-    ----------
-    why_numpy : str
-        Why the sums are computed with numpy; empty if they are computed in C.
-    one_machine : bool
-        Whether all connections lead to processes of this machine. All workers agree on it.
-    share : bool
-        Whether workers of one machine may read each other's memory, which is faster than TCP. With several
-        machines, those of each machine then add up theirs first. It must be set before the first sum, and be
-        the same on all workers.
+    `names` is the order in which values are added, and `sockets` has a connected socket for each worker, None
+    for this one.
     """
 
     def __init__(self, rank: int, names: Sequence[str], sockets: Sequence[socket.socket | None]) -> None:
         self.rank, self.names = rank, tuple(names)
+        #: Why the sums are computed with numpy; empty if they are computed in C.
         self.why_numpy = ""
+        #: Whether workers of one machine may read each other's memory, which is faster than TCP. With several
+        #: machines, those of each then add up theirs first. Set it before the first sum, and alike on all.
         self.share = True
+        #: The same on all workers.
         self.one_machine = all(s is None or _within_machine(s) for s in sockets)
         self._sockets = sockets
         self._numpy: NumpyExchange | None = None
@@ -111,19 +98,10 @@ class Group:
     def sum_arrays(self, arrays: Sequence[Array], *, wire: str | None = None, key: int = 0) -> list[Array]:
         """Return the sums of numpy arrays over the workers. All workers call it at the same place.
 
-        Parameters
-        ----------
-        arrays : sequence of numpy.ndarray
-            Contiguous, all of one type: float32, float64, int32 or int64.
-        wire : {"bfloat16", "float16"}, optional
-            Send float32 as this type. They are added as float32.
-        key : int
-            Tells operations apart that workers could confuse.
-
-        Raises
-        ------
-        SumError
-            A worker is gone or at another operation, or the job has failed.
+        The arrays are contiguous, all of one type: float32, float64, int32 or int64. ``wire`` ("bfloat16" or
+        "float16") sends float32 as this type; they are added as float32. ``key`` tells operations apart that
+        workers could confuse. Raises SumError if a worker is gone or at another operation, or the job has
+        failed.
         """
         code = TYPES[wire] if wire else 0
         self._start()
@@ -150,19 +128,9 @@ class Group:
     def sum_tensors(self, tensors: Sequence[tf.Tensor], *, wire: str | None = None) -> list[tf.Tensor]:
         """Return the sums of tensors over the workers, equal on all of them bit by bit.
 
-        The operation is part of the graph if one is being traced. All workers must trace the same program.
-
-        Parameters
-        ----------
-        tensors : sequence of tf.Tensor
-            Dense, all of one type: float32, float64, int32 or int64. Each may have any shape.
-        wire : {"bfloat16", "float16"}, optional
-            See :meth:`sum_arrays`.
-
-        Raises
-        ------
-        tf.errors.InternalError
-            When the operation runs: as SumError. Its text contains `ABORTED`.
+        The tensors are dense and of one type; see :meth:`sum_arrays`. The operation is part of the graph if
+        one is being traced, and all workers must trace the same program. When it runs, it raises a
+        tf.errors.InternalError with `ABORTED` in its text for a SumError.
         """
         import tensorflow as tf
 
