@@ -118,18 +118,10 @@ def synthetic(seed: int = 0, train: int = 10_000, test: int = 2_000) -> Digits:
 
 
 def load(dataset: str | Path | Digits | None = None) -> Digits:
-    """Load the digits that a ``dataset`` argument names.
+    """Load the digits that a ``dataset`` argument names. Raises DataError, as :func:`mnist` does.
 
-    Parameters
-    ----------
-    dataset : {None, "mnist", "synthetic"}, path or Digits
-        ``None`` and ``"mnist"`` load :func:`mnist`; ``"synthetic"`` loads :func:`synthetic`; anything else is
-        the path of an ``.npz`` file or of a folder of IDX files.
-
-    Raises
-    ------
-    DataError
-        The same as for :func:`mnist`.
+    Other texts than ``"mnist"`` (also the default) and ``"synthetic"`` are the path of an ``.npz`` file or of
+    a folder of IDX files.
     """
     if isinstance(dataset, Digits):
         return dataset

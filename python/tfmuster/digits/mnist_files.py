@@ -54,10 +54,7 @@ def cache_path() -> Path:
 
 
 def locate(path: str | Path | None = None) -> Path:
-    """Return the file or folder to read MNIST from; download it into the cache if there is none.
-
-    Raises DataError if ``path`` (or the environment variable) does not exist, or the download failed.
-    """
+    """Return the file or folder with MNIST; download it into the cache if there is none. Raises DataError."""
     named, origin = path, ""
     if path is None:
         named, origin = os.environ.get(MNIST_VARIABLE), f" (from {MNIST_VARIABLE})"
@@ -97,7 +94,7 @@ def _verify(cached: Path) -> None:
 def read(path: Path) -> _Arrays:
     """Read ``x_train, y_train, x_test, y_test`` from an ``.npz`` file or a folder of IDX files.
 
-    Raises DataError unless the content is 28 x 28 uint8 images, each with a label from 0 to 9.
+    Raises DataError unless they are 28 x 28 uint8 images, each with a label from 0 to 9.
     """
     if path.is_dir():
         arrays = {part: _read_idx(_idx_file(path, part), images=part.startswith("x_")) for part in _IDX_NAMES}

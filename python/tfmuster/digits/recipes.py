@@ -96,10 +96,7 @@ BY_NAME: Mapping[str, Mapping[str, Recipe]] = {"quick": QUICK, "document": RECIP
 
 
 def recipe(name: str, kind: str = "quick") -> Recipe:
-    """Return the settings of the model called ``name`` in a recipe, ``quick`` or ``document``.
-
-    Raises ModelError if there is no such model (reason ``unknown-model``) or recipe (reason ``recipe``).
-    """
+    """Return a model's settings in a recipe, ``quick`` or ``document``. Raises ModelError for others."""
     recipes = _entry(BY_NAME, kind, "recipe", "leave it out for the quick one", "recipe")
     return _entry(recipes, name, "model", 'choose one of them, such as "cnn"', "unknown-model")
 

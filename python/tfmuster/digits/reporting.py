@@ -91,13 +91,7 @@ def say_shard(strategy: tf.distribute.Strategy, rows: int, plan: Plan) -> None:
 def shard_description(
     rows: int, global_batch: int, worker: int, workers: int, *, replicas_per_worker: int = 1
 ) -> str:
-    """Describe in one line which of ``rows`` rows the worker of this index reads.
-
-    Examples
-    --------
-    >>> shard_description(10_000, 128, worker=1, workers=2)
-    'worker 1 of 2 reads rows 64-127 of each global batch of 128, and rows 8-15 of the last one of 16'
-    """
+    """Describe in one line which of ``rows`` rows the worker of this index reads."""
     replicas = workers * replicas_per_worker
 
     def span(size: int) -> str:
