@@ -106,11 +106,7 @@ def batches(
     def pipeline(
         part: int | None = None, parts: int = 1, *, every: tuple[int, int] = (0, 1), skip: int = 0
     ) -> tf.data.Dataset:
-        """Make a data set of the global batches or, with ``part`` of ``parts``, of a LocalBatch of each.
-
-        ``every=(i, n)`` keeps only each n-th batch, starting with the i-th; the first ``skip`` of these are
-        dropped.
-        """
+        """Make the data set; see :class:`~tfmuster.keras_compat.rows.WorkerPipeline`."""
         static_rows = None if ragged or batch_size % parts else batch_size // parts
 
         def gather(step: tf.Tensor) -> Any:

@@ -57,7 +57,7 @@ class Owner(TypedDict):
 def load_weights(model: keras.Model, content: bytes, folder: Path) -> None:
     """Load the weights in a checkpoint's content into a compiled model; `folder` is named in an error.
 
-    Raises CheckpointError if it belongs to another model (reason ``other-model``) or job (``other-name``).
+    Raises CheckpointError for another model (reason ``other-model``) or job (``other-name``).
     """
     model.optimizer.build(model.trainable_variables)
     load(model, content, folder)
@@ -70,7 +70,7 @@ def load(
     position, values = checkpoint_files.unpack(content)
     state = state_of(model)
     check_owner(position["of"], owner_of(model), folder)
-    if [value.shape for value in values[: position["state"]]] != [tuple(each.shape) for each in state]:
+    if [value.shape for value in values[: position["state"]]] != [tuple(v.shape) for v in state]:
         raise _of_other_model(f"{position['state']} variables, here {len(state)}, or other shapes", folder)
     for variable, value in zip(state, values[: len(state)], strict=True):
         variable.assign(value)
@@ -94,8 +94,8 @@ def metrics_of(model: keras.Model) -> list[keras.Variable]:
 def owner_of(model: keras.Model) -> Owner:
     """Return whose checkpoint one of this model is: job, optimizer, and weights by name and shape.
 
-    A job has the directory of its run and its name: that of the program, unless the user gives one. Both are
-    None in a process that no launcher has started, and the name where the run is on another machine.
+    The name of a job is that of the program, unless the user gives one; None if the run is on another
+    machine. Without a launcher, both are None.
     """
     run = Run(os.environ[RUN_DIR_VARIABLE]) if os.environ.get(RUN_DIR_VARIABLE) else None
     return {
@@ -112,8 +112,8 @@ def owner_of(model: keras.Model) -> Owner:
 def check_owner(theirs: Owner, ours: Owner, folder: Path) -> None:
     """Raise a CheckpointError if a checkpoint in ``folder`` is another job's, or of another model.
 
-    The name of the job stays when its user starts the same program again, though the run directory and the
-    seed are new. The same run, started with another name, goes on.
+    A job that starts again keeps its name, with a new run directory and seed. The same run may change its
+    name.
     """
     name = theirs["name"]
     if None not in (name, ours["name"]) and name != ours["name"] and theirs["job"] != ours["job"]:
@@ -181,10 +181,7 @@ def data_of(model: keras.Model) -> dict[str, Any]:
 
 
 def check_data(theirs: Mapping[str, object], ours: Mapping[str, object], folder: Path) -> None:
-    """Raise a CheckpointError if a checkpoint in ``folder`` is of another training, or another TensorFlow.
-
-    The mappings are what `data_of` has returned when the checkpoint was written, and what it returns now.
-    """
+    """Raise a CheckpointError if a checkpoint is of another training or TensorFlow, by its `data_of`."""
     if (version := theirs[_TENSORFLOW]) != ours[_TENSORFLOW]:
         raise CheckpointError(
             "A training resumes exactly only with the TensorFlow that it began with.",
@@ -225,10 +222,7 @@ def _equal(name: str, first: object, second: object) -> bool:
 
 
 def settings_of(optimizer: keras.optimizers.Optimizer) -> dict[str, Setting]:
-    """Return the numbers and words of an optimizer's configuration, as JSON values.
-
-    They may change between two starts of a training, on purpose or with the number of workers.
-    """
+    """Return an optimizer's numbers and words, as JSON values, which may change between two starts."""
     try:
         return dict(_leaves(optimizer.get_config()))
     except Exception:
@@ -268,10 +262,7 @@ def changed_settings(
 
 
 def changed_seed(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, tuple[Setting, Setting]]:
-    """Return the seed of the job before and now, if it is another one; the mappings are of `data_of`.
-
-    That is no reason to refuse: a job that is started again without a seed draws one.
-    """
+    """Return the job's seed before and now, by `data_of`, if it differs: a restart without one draws one."""
     was, now = theirs[_SEED], ours[_SEED]
     return {} if None in (was, now) or was == now else {_SEED: (was, now)}
 

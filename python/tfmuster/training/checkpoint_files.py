@@ -114,10 +114,7 @@ def claim(folder: Path) -> None:
 def write(
     folder: Path, step: int, position: Mapping[str, object], values: list[npt.NDArray[np.generic]]
 ) -> None:
-    """Write one checkpoint atomically.
-
-    Raises CheckpointError if the disk is full or the folder not writable. Earlier checkpoints stay intact.
-    """
+    """Write one checkpoint atomically. Raises CheckpointError if that fails; earlier ones stay intact."""
     archive = io.BytesIO()
     about = np.frombuffer(orjson.dumps(dict(position)), np.uint8)
     np.savez(archive, about=about, **{f"value_{i}": value for i, value in enumerate(values)})
@@ -142,10 +139,9 @@ def write(
 def remove_old(folder: Path, keep: int, step: int, fields: Fields = _NO_FIELDS) -> None:
     """Remove all but the newest ``keep`` checkpoints up to ``step``, which has just been written.
 
-    Those without these fields, and others that can't be read, neither count nor are removed: they don't take
-    the place of one from which a training can resume. Those of a later step are not this training's, which
-    would have begun with the newest that it could read. What a process that was killed has left of a
-    checkpoint is removed, too.
+    Those without these fields, and unreadable ones, neither count nor are removed: they don't take the place
+    of one from which a training can resume. Those of a later step are not this training's, which would have
+    begun with the newest that it could read. Parts that a killed process has left are removed, too.
     """
     of_now = [path for path in _newest_first(folder) if _step(path) <= step and _can_be_read(path, fields)]
     for path in [*of_now[keep:], *folder.glob(f".*{CHECKPOINT}.*{PART}")]:
@@ -154,10 +150,7 @@ def remove_old(folder: Path, keep: int, step: int, fields: Fields = _NO_FIELDS) 
 
 
 def newest(folder: Path, fields: Fields = _NO_FIELDS) -> Checkpoint | None:
-    """Return the newest complete checkpoint that has these fields; None without one.
-
-    Other files of this suffix are skipped with a warning.
-    """
+    """Return the newest complete checkpoint with these fields, if any; warn of others of this suffix."""
     for path in sorted(folder.glob(f"*{CHECKPOINT}")):
         if checkpoint_step(path.name) is None:
             warnings.warn(
