@@ -41,8 +41,7 @@ def make_strategy(
 ) -> tf.distribute.ParameterServerStrategy:
     """Create the strategy on the coordinator. Every other task serves until the job ends and then exits.
 
-    Raises StrategyError if the cluster has no ps or no worker, this is a second strategy, or TensorFlow has
-    already started; and RendezvousError if a task did not join in time, or has another cluster or versions.
+    Raises StrategyError if the cluster or this process can't have one, and RendezvousError.
     """
     _check(task)
     tf = import_tensorflow()

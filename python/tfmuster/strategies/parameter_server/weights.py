@@ -23,12 +23,7 @@ _PIECE = re.compile(r"__piece(\d+)(?=_|$)")
 
 
 class PlacedWeights:
-    """A model's variables on the parameter servers.
-
-    ``updates`` is the number of updates applied so far, ``optimizer`` a copy of the model's optimizer, built
-    for the pieces of the weights. ``pieces`` are the pieces of each trainable weight along the first axis,
-    usually one, and ``others`` the model's other weights (moving statistics, states of random generators).
-    """
+    """A model's variables on the parameter servers."""
 
     def __init__(self, strategy: tf.distribute.ParameterServerStrategy, model: keras.Model) -> None:
         import tensorflow as tf
@@ -46,8 +41,11 @@ class PlacedWeights:
             )
         model.optimizer.build(self._trainable)
         with strategy.scope():
+            #: Number of updates applied so far.
             self.updates = tf.Variable(0, dtype=tf.int64, trainable=False, name="updates")
+            #: The pieces of each trainable weight along the first axis, usually one.
             self.pieces = [self._place(v) for v in self._trainable]
+            #: The model's other weights: moving statistics, states of random generators.
             self.others = [tf.Variable(v.numpy(), trainable=False, name=v.name) for v in self._others]
             kind = type(model.optimizer)
             self.optimizer = kind.from_config(model.optimizer.get_config())

@@ -26,8 +26,8 @@ def worker_datasets(
     """Trace one function per worker that makes the worker's data set when called on the worker.
 
     With ``together``, the workers' batches of a step form one global batch (synchronous updates). The data of
-    ``done`` steps of all workers is skipped. Raises DataError if ``dataset_fn`` is neither a function of a
-    ``tf.distribute.InputContext`` nor a data set of tfmuster, or returns something else than a data set.
+    ``done`` steps of all workers is skipped. Raises DataError unless ``dataset_fn`` is a data set of
+    tfmuster, or returns a data set.
     """
     import tensorflow as tf
 
@@ -102,8 +102,8 @@ _LOOK_SECONDS = 0.5
 class WorkerLoops:
     """The workers of a job and the steps assigned to them.
 
-    On each of ``workers`` workers, `make_iterator` is called with the worker's index, and `step` with the
-    iterator and the index for each step; it returns the report of the step.
+    `make_iterator` is called with each worker's index, and `step` with its result and the index; it returns
+    the report of a step.
     """
 
     def __init__(
