@@ -24,24 +24,11 @@ from .process import PROCESS, uses_keras_2
 
 
 def install() -> bool:
-    """Patch the imported Keras 3 for several workers.
+    """Patch the imported Keras 3 for several workers. Calling it again, or in one process, is harmless.
 
-    You can call it more than once. Training in one process does not change.
-
-    Returns
-    -------
-    bool
-        True if Keras is patched; False for Keras 2, other backends, and releases that are too old.
-
-    Raises
-    ------
-    DependencyError
-        Keras or TensorFlow does not have what tfmuster replaces (reason ``seams``). Nothing is replaced.
-
-    Warns
-    -----
-    TfmusterWarning
-        This Keras is too old and stays unpatched, or is newer than the tested releases, or a feature is off.
+    Return whether Keras is patched: not Keras 2, other backends, and releases that are too old. Raises
+    DependencyError (reason ``seams``), and replaces nothing, if Keras or TensorFlow lacks what tfmuster
+    replaces. Warns of releases older or newer than the tested ones, and of a feature that is off.
     """
     if "tensorflow" in PROCESS.installed:
         return True
@@ -92,7 +79,7 @@ def install_on_jax() -> None:
 
 
 def check_releases(*packages: str) -> None:
-    """Look at all rows of the register of seams that belong to some packages.
+    """Check all rows of the register of seams that belong to these packages.
 
     Raise a DependencyError for essential rows that do not fit, and undo what was replaced. Warn once of each
     optional row that does not fit, whose feature is off.

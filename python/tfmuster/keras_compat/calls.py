@@ -64,10 +64,7 @@ _PARTS = {"keras": _Parts(), "tf_keras": _Parts()}
 def wrap_calls(
     together: Callable[[keras.Model], bool] = in_multi_worker_strategy, *, strategies: bool
 ) -> None:
-    """Note the calls of the imported Keras 3, and with `strategies`, prepare them for those of TensorFlow.
-
-    ``together`` tells whether a model has several workers.
-    """
+    """Note the calls of the imported Keras 3, and with `strategies`, prepare them for those of TensorFlow."""
     parts = _PARTS["keras"]
     parts.together, parts.strategies = together, strategies
     _wrap("keras", "fit", "evaluate", "predict", *(["compile"] if strategies else []))
@@ -76,8 +73,7 @@ def wrap_calls(
 def refuse_alone(workers: Callable[[], int], package: str = "keras") -> None:
     """Refuse training outside of a multi-worker strategy in the imported `keras` or `tf_keras`.
 
-    ``workers`` returns the number of workers that must train together with this process; below 2 allows
-    everything.
+    Fewer than 2 ``workers()``, which must train together, allow everything.
     """
     if _PARTS[package].guard is None and (guard := guard_of(package, workers)):
         _PARTS[package].guard = guard

@@ -152,8 +152,8 @@ def patch_data_sets() -> None:
 def _part_of_this_process(distribution: keras.distribution.Distribution) -> tuple[tuple[int, ...], int]:
     """Return the parts of each batch that this process needs, and how many parts there are.
 
-    A batch has a part for each model replica: for each place on the axis of the mesh along which a
-    ``keras.distribution`` divides batches. With a replica on several processes, all of them need its part.
+    A batch has a part for each model replica: each place on the mesh axis along which a
+    ``keras.distribution`` divides batches. All processes of a replica need its part.
     """
     import jax
 

@@ -50,7 +50,7 @@ def patch_on_tensorflow() -> None:
 def patch_on_jax() -> None:
     """Patch Keras 3 on JAX for several processes.
 
-    The chief writes the files of Keras, each process takes its rows of the batches of a data set, weights and
+    The chief writes Keras's files, each process takes its rows of a data set's batches, weights and
     predictions can be read, and calls of ``fit``, ``evaluate``, and ``predict`` are noted and compared.
     """
     patch_files()

@@ -136,10 +136,7 @@ def uses_keras_2() -> bool:
 
 
 def require_tensorflow_backend(function: str, fix: str) -> None:
-    """Raise a StrategyError if Keras has another backend than a function such as ``strategy()`` needs.
-
-    ``fix`` says what a program on JAX does instead.
-    """
+    """Raise a StrategyError, with what to do on JAX (``fix``), if Keras is not on TensorFlow."""
     backend = keras_backend()
     if backend != "tensorflow" and not uses_keras_2():
         raise StrategyError(

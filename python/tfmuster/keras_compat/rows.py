@@ -62,19 +62,13 @@ class LocalBatch(NamedTuple):
     If a last batch has fewer rows than there are workers, some workers have no rows. They read one
     placeholder row, which must not count: TensorFlow's CPU kernels for convolutions compute a wrong shape for
     an empty batch (seen with 2.21).
-
-    Attributes
-    ----------
-    data
-        Tensors of the worker's rows; never empty.
-    rows : scalar int64 tensor
-        Number of rows that count: all of them, or 0.
-    global_rows : scalar int64 tensor
-        Rows of the global batch; negative if the other workers' rows do not matter.
     """
 
+    #: Tensors of the worker's rows; never empty.
     data: Tensors
+    #: Number of rows that count, a scalar int64: all of them, or 0.
     rows: tf.Tensor
+    #: Rows of the global batch, a scalar int64; negative if the other workers' rows do not matter.
     global_rows: tf.Tensor
 
 

@@ -235,10 +235,7 @@ def forget_copy(path: str | os.PathLike[str]) -> None:
 
 
 def _reading_copies(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that reads a file, so that it reads this worker's copy of it.
-
-    Its argument with the path is called ``filepath`` or ``export_dir``.
-    """
+    """Let a function read this worker's copy of its file (``filepath`` or ``export_dir``)."""
     signature = inspect.signature(stock)
     (name,) = {"filepath", "export_dir"} & {*signature.parameters}
 
@@ -275,10 +272,10 @@ def _absolute(path: str | os.PathLike[str]) -> str:
 def patch_checkpoints() -> None:
     """Have each worker but the chief write ``tf.train.Checkpoint`` beside its place, and rename it.
 
-    Every worker must take part, because TensorFlow sums some variables when it saves them, and all of them
-    write the same values. In a folder that they share, they would remove each other's unfinished parts
-    ("allow_missing_files was set to false"). On machines that share none, each keeps a checkpoint of its own,
-    which it reads after a restart. A second call does nothing.
+    Every worker must take part, because TensorFlow sums some variables when it saves them, and all write the
+    same values. In a folder that they share, they would remove each other's unfinished parts
+    ("allow_missing_files was set to false"). On machines that share none, each keeps its own checkpoint, and
+    reads it after a restart.
     """
     stock, executing_eagerly = seams.SAVER_SAVE.get(), seams.EXECUTING_EAGERLY.get()
 

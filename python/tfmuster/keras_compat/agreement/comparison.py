@@ -197,8 +197,8 @@ def agree_on_weight(name: str, value: npt.NDArray[np.generic] | jax.Array) -> No
 def other_weight(name: str, text: str) -> DataError | None:
     """Return the error for a weight that workers make in different shapes, or None.
 
-    ``text`` is the error of TensorFlow, which sends the chief's first value of each weight to all workers. It
-    names one worker, which need not be this one.
+    ``text`` is TensorFlow's error about the chief's first value of each weight, which all get. It names one
+    worker, which need not be this one.
     """
     match = _OTHER_SHAPE.search(text)
     if match is None:
@@ -225,8 +225,8 @@ def agree_on_predictions(model: keras.Model, sizes: list[int]) -> None:
 def agree_on_seed(strategy: tf.distribute.Strategy) -> None:
     """Make the workers' global seeds of TensorFlow equal, unless the program has set one.
 
-    Otherwise unseeded shuffling would differ between workers, and their parts of a global batch would
-    overlap. The seed is the job's. A job without a rendezvous has none, so its chief draws one.
+    Otherwise unseeded shuffling, and so the workers' parts of a global batch, would differ. The seed is the
+    job's; without a rendezvous, the chief draws one.
     """
     if tensorflow_seed() is not None:
         return

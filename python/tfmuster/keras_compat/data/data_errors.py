@@ -67,10 +67,7 @@ def generator_ended(batches: int, steps: int | None) -> DataError:
 
 
 def raised(error: BaseException | str, place: str = "") -> TfmusterError:
-    """Return the error for data that raised an exception.
-
-    ``place`` is the line of the program that raised it, if ``error`` is a text.
-    """
+    """Return the error for data that raised an exception, at a line of the program (``place``) if known."""
     if isinstance(error, TfmusterError):
         return error
     text = str(error)
@@ -113,8 +110,7 @@ def plain_text(message: str) -> str:
 def unreadable_row(text: str, path: str | None, row: int | None) -> DataError:
     """Return the error for a row of the data that can't be read.
 
-    ``row`` is its number in the file, from 1, or without a file in the data set, from 0; None for a whole
-    file.
+    ``row`` counts from 1 in a file, and from 0 in a data set without one; None means the whole file.
     """
     where = [path] if path is not None and path not in text else []
     where += [f"row {row}"] if row is not None else []

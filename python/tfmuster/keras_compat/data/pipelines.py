@@ -111,10 +111,7 @@ def operations_of(graph: tf.Graph) -> Iterator[tuple[str, bool]]:
 
 
 def keeps_rows_apart(function: tf.types.experimental.ConcreteFunction) -> bool:
-    """Return whether a function of a batch computes each row of its results from the same row of the batch.
-
-    Only functions of a few exact operations are recognized.
-    """
+    """Return whether each row of the results is known to depend on the same row of the batch only."""
     graph = function.graph
     captured = {id(tensor) for tensor in graph.internal_captures}
     rows = {id(tensor) for tensor in graph.inputs if id(tensor) not in captured}
@@ -167,10 +164,7 @@ def shard_files(
 ) -> tf.distribute.DistributedDataset:
     """Return the data set as TensorFlow distributes it by files.
 
-    Raises
-    ------
-    DataError
-        The data set reads no files that TensorFlow could divide, or fewer files than workers.
+    Raises DataError if it reads no files that TensorFlow could divide, or fewer files than workers.
     """
     import tensorflow as tf
 
@@ -233,10 +227,7 @@ def patch_shuffle() -> None:
 
 
 def shuffled_alike(dataset: tf.data.Dataset, shuffled: tf.data.Dataset) -> tf.data.Dataset:
-    """Shuffle ``dataset`` as ``shuffled`` shuffles its own input: same buffer, same seeds, same generator.
-
-    Raises StaysError if the generator was not kept.
-    """
+    """Shuffle with the buffer, seeds, and generator of ``shuffled``. Raises StaysError if it kept none."""
     seeds = getattr(seams.VARIANT.of(shuffled), _SEEDS, None)
     if seeds is None:
         raise StaysError("the data set was shuffled before Keras was imported")

@@ -155,10 +155,7 @@ class Feed:
 
 
 def take_generator(arguments: dict[str, Any], strategy: tf.distribute.Strategy) -> Feed | None:
-    """Replace a generator of R among the arguments of an epoch iterator by a data set.
-
-    Return None if the data are no such generator.
-    """
+    """Replace R's generator, if the arguments of an epoch iterator have one, by a data set."""
     source: Any = arguments.get("x")
     if not _in_main_thread_only(source):
         return None

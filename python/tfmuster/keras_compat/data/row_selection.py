@@ -52,19 +52,18 @@ class Selection(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """A part of the pipeline below its outermost `batch`, as a data set of addresses.
-
-    ``look_up`` makes an element from its address, and a batch of elements from a batch of addresses.
-    ``finish`` are the functions of `map` on one element, None if there are none. ``why`` names the step at
-    which the addresses begin, if they are not row numbers. ``reshuffles`` says that the order differs between
-    passes, ``cached`` that a `cache` was above ``finish``.
-    """
+    """A part of the pipeline below its outermost `batch`, as a data set of addresses."""
 
     addresses: tf.data.Dataset
+    #: Makes an element from its address, and a batch of elements from a batch of addresses.
     look_up: Callable[[Tensors], Tensors]
+    #: The functions of `map` on one element.
     finish: Callable[[Tensors], Tensors] | None = None
+    #: The step at which the addresses begin, if they are not row numbers.
     why: str = ""
+    #: Whether the order differs between passes.
     reshuffles: bool = False
+    #: Whether a `cache` was above ``finish``.
     cached: bool = False
 
 
@@ -88,7 +87,7 @@ def _select(
     """Translate a pipeline from its outermost `batch` on.
 
     ``above`` are a `rebatch` and the steps below it that set the borders of batches, from the lowest one up.
-    They are moved down to the addresses, below the maps, which must not mix rows then.
+    They move down to the addresses, below the maps, which must not mix rows then.
     """
     kind, below = kind_of(dataset), seams.INPUTS.of(dataset)()
     if kind in ("Prefetch", "Options"):

@@ -30,10 +30,7 @@ _ORDERS = ("Shuffle", "Repeat", "Prefetch", "Options", "Cache", "Take", "Skip", 
 
 
 class _Unreadable(NamedTuple):
-    """A row that can't be read: its error, and its file, if that is known.
-
-    ``row`` is its number in the file, from 1, or in the data set, from 0; None if it is a whole file.
-    """
+    """A row that can't be read; see :func:`.unreadable_row`. The path is None if it is not known."""
 
     error: tf.errors.OpError
     path: str | None

@@ -43,9 +43,8 @@ def worker_pipeline(
 ) -> tuple[tf.data.Dataset, int | None]:
     """Return the pipeline of a worker's own batches that the trainer iterates, and the steps of an epoch.
 
-    All workers must call it. ``batches`` is the number of this worker's own batches. A number is None if a
-    worker does not know it. Raise a DataError (reason ``own-rows``) if some workers' data end, others' do
-    not, and there are no ``steps_per_epoch``.
+    All workers must call it. ``batches`` and the steps are None if this worker does not know them. Raise a
+    DataError (reason ``own-rows``) if only some workers' data end and there are no ``steps_per_epoch``.
     """
     if Call.current and Call.current[-1].name == "predict":
         # No step needs the other workers.

@@ -128,8 +128,8 @@ def _of_whole_batch(
 ) -> tf.Tensor:
     """Return this worker's part of a loss that needs the rows of all workers.
 
-    Its value is the worker's share of the loss, and its gradient is that of the loss with respect to the
-    worker's own rows: both add up over the workers.
+    Its value is the worker's share, its gradient that of the whole loss for the worker's own rows: both add
+    up.
     """
     import tensorflow as tf
 

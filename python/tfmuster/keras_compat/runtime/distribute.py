@@ -37,10 +37,7 @@ _SCALED = "_tfmuster_scaled"
 
 
 def patch_default_strategy(after: Callable[[], None]) -> None:
-    """Make the strategy before the imported TensorFlow starts, and only one in this process.
-
-    ``after`` is called once, when the strategy has been made.
-    """
+    """Make one strategy before the imported TensorFlow starts, and call ``after`` once when it is made."""
     import tensorflow as tf
 
     stock_init, stock_start = seams.COLLECTIVE_INIT.get(), seams.START.get()

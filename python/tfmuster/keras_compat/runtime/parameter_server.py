@@ -37,9 +37,9 @@ def refuse_parameter_servers(model: keras.Model) -> None:
 
 @contextlib.contextmanager
 def on_coordinator(model: keras.Model) -> Iterator[None]:
-    """Inside the block, a model under parameter servers has no strategy.
+    """Inside the block, a model under parameter servers has no strategy: the coordinator computes alone.
 
-    The coordinator computes alone, with weights that it reads from the parameter servers.
+    It reads the weights from the parameter servers.
     """
     if not _under_parameter_servers(model):
         yield

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def compile_scope(model: keras.Model, arguments: Mapping[str, object]) -> Iterator[None]:
-    """Inside the block, compile a model in the scope of the strategy of its weights.
-
-    Of the arguments of ``compile``, an optimizer and metrics move into the scope.
-    """
+    """Inside the block, compile a model, its optimizer and metrics in the scope of its weights' strategy."""
     adopt(model)
     strategy = seams.MODEL_STRATEGY.of(model)
     with contextlib.nullcontext() if strategy is None else strategy.scope():

@@ -111,10 +111,7 @@ def _reach_all() -> None:
 
 
 def release_lock_at_start(before: Callable[[], None]) -> bool:
-    """Release the lock while TensorFlow waits for the other workers, and call `before` first.
-
-    Return whether that is possible.
-    """
+    """Call `before`, then release the lock while TensorFlow waits for others. Return whether that works."""
     if seams.C_ENABLE_COLLECTIVES.replaced:
         return True
     library = _library() if seams.C_ENABLE_COLLECTIVES.fits else None

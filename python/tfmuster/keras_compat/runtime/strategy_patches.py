@@ -37,23 +37,13 @@ def patch_strategies(
 ) -> None:
     """Call hooks when a program makes a strategy or a server for several processes.
 
-    These are all classes of TensorFlow 2 and of ``compat.v1``, whichever way they get their cluster.
+    These are all classes of TensorFlow 2 and of ``compat.v1``, whichever way they get their cluster. `begin`
+    is called before TensorFlow reads TF_CONFIG, `before` when the cluster is known but no port bound, `after`
+    and `served` after the strategy or the server is made, and `waits` before ``Server.join()``, which never
+    returns. Workers share a seed before `after`.
 
-    Parameters
-    ----------
-    begin : callable
-        Called before TensorFlow reads TF_CONFIG.
-    before : callable
-        Called when the cluster is known, before TensorFlow binds a port.
-    after : callable
-        Called after the strategy is made. The workers of a multi-worker strategy share a seed by then.
-    served : callable
-        Called after the server is made.
-    waits : callable
-        Called when a program waits in ``Server.join()``, which never returns.
-    joins : callable
-        Tells whether this process is to join a cluster of workers. Then it does so before the program makes a
-        strategy of its own devices, which starts TensorFlow: a started one can't join any more.
+    `joins` tells whether this process is to join a cluster of workers. Then it does so before the program
+    makes a strategy of its own devices, which starts TensorFlow: a started one can't join any more.
     """
 
     def at_resolver(seam: Seam) -> None:
@@ -171,9 +161,9 @@ def _mirror_own_devices() -> None:
 def _place(
     cluster: object, job_name: str | None, task_index: int | None
 ) -> tuple[dict[str, list[str]], str, int | None] | None:
-    """Return the cluster and the place in it that TensorFlow reads from the arguments of a server.
+    """Return the cluster, job and index that TensorFlow reads from a server's arguments.
 
-    Returns None for arguments that TensorFlow refuses, and for a server of this process alone.
+    None for arguments that TensorFlow refuses, and for a server of this process alone.
     """
     from tensorflow.core.protobuf import tensorflow_server_pb2
 

@@ -27,10 +27,7 @@ _chose_steps: weakref.WeakSet[keras.Model] = weakref.WeakSet()
 def patch_callback_list(
     make: Callable[[Sequence[keras.callbacks.Callback]], list[keras.callbacks.Callback]],
 ) -> None:
-    """Add the callbacks that `make` returns to every ``fit``, ``evaluate``, and ``predict`` of Keras.
-
-    `make` takes the callbacks of the call. A second call does nothing.
-    """
+    """Add what `make` returns for the callbacks of a call to every ``fit``, ``evaluate`` and ``predict``."""
     stock = seams.CALLBACKS_INIT.get()
 
     @functools.wraps(stock)
@@ -45,10 +42,7 @@ def patch_callback_list(
 
 
 def patch_stops(together: Callable[[keras.Model], bool] = in_multi_worker_strategy) -> None:
-    """Let all workers stop a ``fit`` after the same epoch, also if a callback of one worker stops it.
-
-    ``together`` tells whether a model has several workers.
-    """
+    """Let all workers stop a ``fit`` after the same epoch, also if a callback of one worker stops it."""
     stock = seams.CALLBACKS_EPOCH_END.get()
 
     @functools.wraps(stock)

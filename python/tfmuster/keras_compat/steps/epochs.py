@@ -39,13 +39,11 @@ MOST_STEPS = 32
 
 
 class StepsPerExecution:
-    """The number of steps of the next execution, the same on all workers: ``granted``.
-
-    At the end of an epoch, these are fewer than the wanted ``steps``.
-    """
+    """The number of steps of the next execution, the same on all workers."""
 
     def __init__(self) -> None:
         self._fixed = int(os.environ.get(STEPS_PER_EXECUTION_VARIABLE) or 0)
+        #: The wanted steps, and how many the next execution has: fewer at the end of an epoch.
         self.steps = self.granted = self._fixed or 1
         self._executions = 0
         self._seconds_per_step = 0.0
@@ -108,10 +106,9 @@ def training_epochs(model: keras.Model) -> EpochIterator | None:
 def resume_at(model: keras.Model, epoch: int, step: int) -> None:
     """Start the ``fit`` that has just called ``on_train_begin`` at this epoch and step, both from 0.
 
-    Batches that were trained on before are read and discarded, so every later batch is the same as in an
-    uninterrupted run. If the data set ends with each epoch, only one batch of each earlier epoch is read,
-    which advances a seeded shuffle to its next order. Endless data of ``batches`` and ``file_batches`` begin
-    at the step without reading what is before it.
+    Earlier batches are read and discarded, so that later ones are as in an uninterrupted run. If the data set
+    ends with each epoch, only one batch of each earlier epoch is read, which advances a seeded shuffle to its
+    next order. Endless ``batches`` and ``file_batches`` read nothing before the step.
     """
     seams.INITIAL_EPOCH.set(model, epoch)
     state_of(training_epochs(model)).begin = (epoch, step)

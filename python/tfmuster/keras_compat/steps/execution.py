@@ -56,8 +56,7 @@ def _count_execution() -> bool:
 class Executions:
     """The function that ``fit`` and ``evaluate`` call. It runs steps, then one all-reduce, and returns logs.
 
-    ``step`` is the model's method. ``pace`` sets the number of steps; without it, the model's
-    ``steps_per_execution`` does.
+    Without ``pace``, the model's ``steps_per_execution`` sets the number of steps.
     """
 
     def __init__(

@@ -85,10 +85,7 @@ def patch_predict() -> None:
 
 
 def predict_on_all(model: keras.Model, callbacks: Sequence[object], predict: Callable[[], object]) -> object:
-    """Return what ``predict`` returns, which calls Keras's own; on several workers, the predictions of all.
-
-    ``callbacks`` are those of the call.
-    """
+    """Return what ``predict``, Keras's own, returns; on several workers, the predictions of all."""
     if not multi_worker(seams.MODEL_STRATEGY.of(model)):
         return predict()
     if not any(map(_sees_batches, callbacks)):
@@ -180,7 +177,7 @@ def _gathered(strategy: tf.distribute.Strategy, predicted: object, sizes: list[i
 
 
 def _rows_for_one(predicted: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> int:
-    """Return how many rows each row has given; ``predicted`` and ``rows`` are the numbers of all workers.
+    """Return how many rows each row has given, by the numbers of all workers.
 
     Raise a DataError if it is no whole number, or not the same for all workers.
     """

@@ -42,10 +42,7 @@ _PACK: Final = 4 * 1024 * 1024
 
 
 def checked_communication(communication: str) -> str:
-    """Return how the workers of a strategy communicate: the argument, or by default the environment's value.
-
-    Raise a StrategyError for a value that is not in `COMMUNICATIONS`.
-    """
+    """Return the communication, by default the environment's. Raise a StrategyError for unknown values."""
     where = ""
     if communication == "auto":
         communication = os.environ.get(COMMUNICATION_VARIABLE) or "auto"
@@ -112,12 +109,10 @@ def sum_directly(
 ) -> list[tf.Tensor]:
     """Return the sums over the workers of tensors, by one operation for each type and bucket.
 
-    Workers of several machines sum buckets, the last tensors first: backpropagation makes the gradients of
-    the last layers first, and computes the others meanwhile. All workers make the same buckets in the same
-    order, and the bits of a sum depend neither on time nor on who is slow.
-
-    The strategy has a group (:func:`group_of`), and :func:`can_sum` accepts the tensors. Floats are sent as
-    the type ``wire``, "bfloat16" or "float16", if it is given.
+    Workers of several machines sum buckets, the last tensors first: backpropagation makes the last layers'
+    gradients first, and computes the others meanwhile. All workers make the same buckets in the same order,
+    and the bits of a sum depend neither on time nor on who is slow. :func:`can_sum` must accept the tensors.
+    Floats are sent as the type ``wire``, "bfloat16" or "float16".
     """
     group = group_of(strategy)
     assert group is not None
@@ -134,10 +129,7 @@ def sum_directly(
 
 
 def _buckets(places: list[int], tensors: Sequence[tf.Tensor], least: float) -> Iterator[list[int]]:
-    """Cut places of tensors into buckets of at least `least` bytes, the last tensors first.
-
-    A size that is not known counts as none.
-    """
+    """Cut places of tensors into buckets of at least `least` bytes, last first. Unknown sizes are 0."""
     bucket: list[int] = []
     size = 0
     for place in reversed(places):
@@ -188,9 +180,8 @@ def sum_of_workers(strategy: tf.distribute.Strategy, value: tf.Tensor | npt.NDAr
 def prepare_sums(communication: str) -> None:
     """Prepare TensorFlow and the group of this process, if there is one, for sums.
 
-    TensorFlow gets one more thread for operations, because a sum that waits occupies one. Call the function
-    before TensorFlow starts. It changes no number that the program or the variable
-    ``TF_NUM_INTEROP_THREADS`` has set.
+    TensorFlow gets one more thread for operations, because a sum that waits occupies one, unless the program
+    or ``TF_NUM_INTEROP_THREADS`` sets a number. Call it before TensorFlow starts.
     """
     import tensorflow as tf
 
@@ -214,10 +205,7 @@ def replica_sum(tensor: tf.Tensor) -> tf.Tensor:
 
 
 def sum_by_tensorflow(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Return the sums over the workers of dense tensors, by TensorFlow's collectives, in pieces between CPUs.
-
-    Call it in a replica context.
-    """
+    """Return the sums by TensorFlow's collectives, in pieces between CPUs. Call it in a replica context."""
     import tensorflow as tf
 
     context = tf.distribute.get_replica_context()

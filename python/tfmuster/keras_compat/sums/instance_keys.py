@@ -27,10 +27,7 @@ _STEP = "_tfmuster_step_of_loop"
 
 
 def mark_loop(step: tf.Tensor, most_steps: int) -> None:
-    """Tell the collectives in the body of a loop, which is being traced, where they are.
-
-    ``step`` is the number of the step from 0, a scalar int32; the loop runs at most ``most_steps``.
-    """
+    """Tell the collectives in a loop's body, which is being traced, the loop's step (int32, from 0)."""
     import tensorflow as tf
 
     setattr(tf.compat.v1.get_default_graph(), _STEP, (step, most_steps))
