@@ -11,17 +11,18 @@ machine.
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 from ...environment import BASE_PORT_VARIABLE
-from ...errors import LaunchError
-from ..spec import Task
-from ..tf_config import current_task, use_tf_config
+from ...errors import ClusterError, LaunchError
+from ...words import Value
+from ..spec import Cluster, Task
+from ..tf_config import current_task, tf_config_json, use_tf_config
 from .batch import BatchJob, whole_number
-from .spark import tf_config_from_barrier
 
 __all__ = [
     "batch_job",
@@ -34,9 +35,11 @@ __all__ = [
 ]
 
 #: Modules in the order in which they are asked; MPI is first, because an MPI job may run inside the others.
-#: Each, or its ``SYSTEM``, has ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and
+#: Each, or what is named of it, has ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and
 #: ``gpus(environ)``; those of batch systems also have ``batch_job(environ)``.
-_ENGINES = ("mpi", "slurm", "sge", "pbs", "lsf", "kubernetes")
+_ENGINES = ("mpi", "slurm", "slot_systems.SGE", "slot_systems.PBS", "slot_systems.LSF", "kubernetes")
+
+_PORT = re.compile(r":[0-9]+$")
 
 
 def resolve_task(
@@ -104,6 +107,54 @@ def gpus_here(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     return {} if engine is None else dict(engine.gpus(environ))
 
 
+def tf_config_from_barrier(barrier: Mapping[str, object], base_port: int = 8000) -> str:
+    """Write the TF_CONFIG text of one task inside sparklyr's ``spark_apply(..., barrier = TRUE)``.
+
+    Every partition is a worker. Its host is that of its executor, whose own port is in use. Partition 0 gets
+    the port after `base_port`, partition 1 the next, and so on, so that tasks on one machine have different
+    ports. These ports must be free on all executors, and open between them.
+
+    Parameters
+    ----------
+    barrier : mapping
+        The argument that sparklyr passes: ``address``, the address of each partition's executor, and
+        ``partition``, this task's number, from 0.
+    base_port : int
+        The first port minus 1.
+
+    Returns
+    -------
+    str
+        The value for the variable TF_CONFIG.
+
+    Raises
+    ------
+    ClusterError
+        The barrier has another form, or its addresses do not form a cluster.
+    """
+    addresses = barrier.get("address") if isinstance(barrier, Mapping) else None
+    partition = barrier.get("partition") if isinstance(barrier, Mapping) else None
+    if isinstance(addresses, str):
+        # R passes a vector of length 1 as a string.
+        addresses = [addresses]
+    if (
+        not isinstance(addresses, Sequence)
+        or not addresses
+        or not all(isinstance(address, str) for address in addresses)
+        or isinstance(partition, bool)
+        or not isinstance(partition, (int, float))
+        or partition != int(partition)
+    ):
+        raise ClusterError(
+            "barrier must be what spark_apply(..., barrier = TRUE) gives: addresses and a partition.",
+            found=str(Value(barrier))[:200],
+            fix="Define function(df, barrier), and pass its second argument to tf_config_from_barrier().",
+            findings=[],
+        )
+    workers = [f"{_host_of(address)}:{base_port + number}" for number, address in enumerate(addresses, 1)]
+    return tf_config_json(Cluster(worker=workers).task("worker", int(partition)))
+
+
 def _engine(environ: Mapping[str, str]) -> Any:
     for name in _ENGINES:
         engine = _module(name)
@@ -113,8 +164,9 @@ def _engine(environ: Mapping[str, str]) -> Any:
 
 
 def _module(name: str) -> Any:
+    name, _, system = name.partition(".")
     module = import_module(f"{__name__}.{name}")
-    return getattr(module, "SYSTEM", module)
+    return getattr(module, system) if system else module
 
 
 def _base_port(environ: Mapping[str, str], argument: int | None) -> int | None:
@@ -129,3 +181,9 @@ def _base_port(environ: Mapping[str, str], argument: int | None) -> int | None:
             reason="base-port",
         )
     return port
+
+
+def _host_of(address: str) -> str:
+    """Remove the port of an address, and put IPv6 in brackets."""
+    bare = address if address.endswith("]") else _PORT.sub("", address)
+    return f"[{bare}]" if ":" in bare and not bare.startswith("[") else bare

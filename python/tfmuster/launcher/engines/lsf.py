@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ...cluster.resolvers.lsf import SYSTEM
+from ...cluster.resolvers.slot_systems import LSF
 from ...options.hints import Hint
 from ...system.ask import NoAnswerError, ask
 from .batch import BatchEngine, BatchRequest
@@ -21,7 +21,7 @@ _ENDINGS = re.compile(r"TERM_[A-Z_]+: [^.;]*|Exited with exit code [0-9]+|Exited
 class Lsf(BatchEngine):
     """Has LSF run a job. It passes on the environment by itself."""
 
-    SYSTEM = SYSTEM
+    SYSTEM = LSF
     SUBMIT, NUMBER = ("bsub",), r"Job <([0-9]+)> is submitted"
     STATE, GONE = ("bjobs", "-w"), "is not found"
     PHASES = phases(waiting="PEND PSUSP WAIT", over="DONE EXIT", unknown="none")

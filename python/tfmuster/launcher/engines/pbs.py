@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...cluster.resolvers.pbs import SYSTEM
+from ...cluster.resolvers.slot_systems import PBS
 from ...environment import PREFIX
 from ...options import table
 from ...options.hints import Hint
@@ -41,7 +41,7 @@ _LINES = re.compile(r"^\s+([A-Za-z_]+)[ \t]*=[ \t]*(.*)$", re.MULTILINE)
 class Pbs(BatchEngine):
     """Has PBS run a job."""
 
-    SYSTEM = SYSTEM
+    SYSTEM = PBS
     SUBMIT, NUMBER = ("qsub", "-V"), r"(?:^|\s)([0-9]+(?:\[\])?(?:\.[\w.-]+)?)\s*$"
     STATE = ("qstat", "-f")
     #: There is no such job, or no longer.

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...cluster.resolvers.sge import SYSTEM
+from ...cluster.resolvers.slot_systems import SGE
 from ...errors import LaunchError, TfmusterError
 from ...options.hints import Hint
 from ...system.ask import NoAnswerError, ask
@@ -32,7 +32,7 @@ _ACCOUNTING_SECONDS, _SEARCH_SECONDS = 5.0, 30.0
 class Sge(BatchEngine):
     """Has Grid Engine run a job."""
 
-    SYSTEM = SYSTEM
+    SYSTEM = SGE
     #: Messages of the cluster's own may come before the number.
     SUBMIT, NUMBER = ("qsub", "-terse"), r"(?:^|\s)([0-9]+)\s*$"
     STATE, GONE = ("qstat", "-j"), "do not exist"

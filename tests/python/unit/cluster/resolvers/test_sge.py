@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tfmuster.cluster.resolvers import batch_job, engine_here, gpus_here, resolve_task
-from tfmuster.cluster.resolvers.sge import SYSTEM
+from tfmuster.cluster.resolvers.slot_systems import SGE
 from tfmuster.errors import LaunchError
 
 #: Recorded in a job of `qsub -pe spread 6`: with $round_robin on four hosts.
@@ -138,4 +138,4 @@ def test_tasks_of_a_host_share_its_gpus(hosts: Path, place: str, visible: str, s
 
 
 def test_without_a_parallel_environment_there_is_this_host() -> None:
-    assert len(SYSTEM.slot_hosts({"JOB_ID": "1"})) == 1
+    assert len(SGE.slot_hosts({"JOB_ID": "1"})) == 1
