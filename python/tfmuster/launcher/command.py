@@ -30,10 +30,7 @@ _NOTEBOOKS = {
 def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
     """Return the argument list to run: a script after its interpreter, or a command with its path.
 
-    Raises
-    ------
-    LaunchError
-        If the script, the command or Rscript does not exist.
+    Raises LaunchError if the script, the command or Rscript does not exist.
     """
     first, *arguments = command
     suffix = Path(first).suffix.lower()

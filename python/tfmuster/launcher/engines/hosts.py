@@ -23,13 +23,12 @@ _HOSTS = Hint("hosts")
 
 @dataclass(frozen=True)
 class Host:
-    """A machine, and the number of tasks that it takes.
+    """A machine, and the number of tasks that it takes."""
 
-    Its name is a DNS name, an IPv4 address or an ``[IPv6]`` address. Without a user, ssh's default logs in.
-    """
-
+    #: A DNS name, an IPv4 address or an ``[IPv6]`` address.
     name: str
     slots: int = 1
+    #: Default: the user that ssh chooses.
     user: str | None = None
 
     @property

@@ -57,8 +57,8 @@ _SERVED_SECONDS = 20.0
 class Supervisor:
     """Runs one attempt of a job, whose run gets logs, status and error.
 
-    `show` is the output to show: ``"all"``, ``"chief"`` or ``"nothing"``. `new_hosts` is that of
-    :class:`.restarts.PreemptionOrders`. `spares` wait to become the workers, and those of the next attempt.
+    `show` is that of engines, and `new_hosts` that of :class:`.restarts.PreemptionOrders`. `spares` wait to
+    become the workers, and those of the next attempt.
     """
 
     def __init__(
