@@ -32,7 +32,7 @@ def leave_note(error: BaseException, *, age: float = 0.0) -> None:
 def note_of(error: BaseException, *, age: float = 0.0) -> dict[str, Any]:
     """Return the fields of an error's note, as :class:`.failure.Failure` describes them.
 
-    ``age`` says how long ago it happened, in seconds: the earliest error of a job is its cause.
+    `age` is how long ago it happened, in seconds.
     """
     text = "".join(traceback.format_exception_only(error)).strip()
     if isinstance(error, SyntaxError):

@@ -175,10 +175,7 @@ def _of(number: int, total: int | None) -> str:
 
 
 def say_state(state: State) -> None:
-    """Record the state of this process, if it is a worker of ``tfmuster launch``.
-
-    Errors in writing are ignored: a missing state must not end a training.
-    """
+    """Record the state of this process, if it is a worker of ``tfmuster launch``. Ignore write errors."""
     if path := own_state_path():
         _note_phase(path, state.phase, state.measured if state.phase == "trained" else None)
         with contextlib.suppress(OSError):
@@ -260,10 +257,7 @@ def _path(run_dir: Path, tf_config: str) -> Path | None:
 
 
 def note_phase(run_dir: Path, task: str, phase: str, measured: Mapping[str, object] | None = None) -> None:
-    """Append a line to the task's timeline, maybe with `State.measured`.
-
-    Errors are ignored: a missing line must not end a training.
-    """
+    """Append a line to the task's timeline, maybe with `State.measured`. Ignore write errors."""
     path = run_dir / STATES / f"{file_stem(task)}.jsonl"
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)

@@ -123,7 +123,7 @@ def last_epoch(run: Run) -> str:
 def summary(run: Run) -> dict[str, str]:
     """Summarize a run by label: its program, the state of each task, its notes, and the first failure.
 
-    The texts are for a terminal, whoever has written them: R shows them, too.
+    The texts are for a terminal, whoever has written them.
     """
     info, status, error = run.info(), run.status(), run.error()
     command = " ".join(info.get("command", []))
