@@ -228,10 +228,7 @@ def begin_run(job: Job, attempt: Attempt, cluster: Cluster) -> Run:
 
 
 def _check_not_nested(allowed: bool) -> None:
-    """Raise LaunchError in a worker of a job, unless nested jobs are allowed. Their workers never launch one.
-
-    Otherwise each worker of a program that launches itself would do so, without end.
-    """
+    """Raise LaunchError in a worker, unless allowed: a program that launches itself would never end."""
     if JOB_VARIABLE not in os.environ:
         return
     nested = is_on(NESTED_VARIABLE)

@@ -115,10 +115,7 @@ def place_tasks(sizes: Mapping[str, int], hosts: Sequence[Host]) -> list[tuple[s
 
 
 def only_this_machine(hosts: Sequence[Host]) -> bool:
-    """Return whether all hosts are loopback names of this machine, as in ``-H localhost:4``.
-
-    Raises LaunchError if only some are, because the other hosts can't reach them by these names.
-    """
+    """Return whether all hosts are this machine's loopback names. Raises LaunchError if only some are."""
     local = [host.name for host in hosts if is_loopback(f"{host.name}:1")]
     if local and len(local) < len(hosts):
         raise LaunchError(

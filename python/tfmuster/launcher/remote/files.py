@@ -165,10 +165,7 @@ class _Checksum:
 
 
 def script_to_send(path: Path) -> tuple[str, str]:
-    """Return the path of a script, and its name in the folder that it is sent to.
-
-    Raises LaunchError if the file can't be read, is not a script, or is too large.
-    """
+    """Return the path of a script, and its name at the other end. Raises LaunchError if it can't be sent."""
     if path.suffix.lower() not in SCRIPTS:
         raise LaunchError(
             Words("{} sends a .py or .R script.", _COPY),

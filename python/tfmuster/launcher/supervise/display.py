@@ -190,10 +190,7 @@ class CallbackDisplay(Display):
 
 
 class SafeDisplay(Display):
-    """Switches another display off when it fails, because a display must not end the job.
-
-    The reader of a pipe may have gone, a terminal may be closed, and a function of the caller may raise.
-    """
+    """Switches another display off when it fails, because a display must not end the job."""
 
     def __init__(self, shown: Display) -> None:
         self._shown = shown

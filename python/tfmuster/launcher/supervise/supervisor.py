@@ -216,7 +216,6 @@ class Supervisor:
             self._spares.prepare(self._placements)
 
     def _collect(self) -> None:
-        """Record which workers have ended."""
         changed = False
         for worker in self._workers:
             if worker.code is None and (code := worker.process.poll()) is not None:
@@ -322,7 +321,6 @@ class Supervisor:
         self._display.close()
 
     def _rows(self) -> list[Row]:
-        """Return the rows of the table."""
         states = read_states(self._run.path)
         return [(worker.task, worker.host, worker.doing(states)) for worker in self._workers]
 
