@@ -41,7 +41,6 @@ _AT_START = re.compile(
     r"|WARNING: All log messages before absl::InitializeLog\(\) is called"
     r"|To enable the following instructions: .*rebuild TensorFlow"
 )
-#: What a worker's note has as text.
 _TEXTS_OF_NOTES = ("error", "traceback", "fix", "condition")
 
 

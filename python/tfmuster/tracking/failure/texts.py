@@ -9,7 +9,6 @@ from ...options.hints import Hint
 from ...system.user_code import LIBRARY
 from ...words import Words
 
-#: The first line of a traceback.
 HEADER = "Traceback (most recent call last):"
 
 #: How R shows an unhandled error.
@@ -113,10 +112,7 @@ def without_traceback(traceback: str, error: str, lines: Sequence[str]) -> list[
 
 
 def _last_traceback(lines: Sequence[str]) -> int | None:
-    """Return where the last traceback begins, with those of its causes; None if there is none.
-
-    Earlier ones are of errors that the program has handled.
-    """
+    """Return where the last traceback, the one not handled, begins with its causes; None without one."""
     headers = [at for at, line in enumerate(lines) if line == HEADER]
     while len(headers) > 1 and _CHAINED.search("\n".join(lines[headers[-2] : headers[-1]])):
         headers.pop()

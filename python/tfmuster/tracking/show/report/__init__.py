@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ReportRenewal", "report_html", "write_report"]
 
-#: File name of the page in the run directory.
 REPORT = "report.html"
 
 _TAIL_LINES = 40
