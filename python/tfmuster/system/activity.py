@@ -191,6 +191,5 @@ def _after_fork() -> None:
     ACTIVITY.watched = False
 
 
-#: The activity of this process.
 ACTIVITY: Final = Activity()
 os.register_at_fork(after_in_child=_after_fork)

@@ -118,5 +118,4 @@ class ShutdownSignal:
             raise KeyboardInterrupt
 
 
-#: The shutdown signal of this process.
 SHUTDOWN: Final = ShutdownSignal()

@@ -43,7 +43,6 @@ class Seam:
 
     #: Its module and its place there, such as ``keras.src.losses.loss:Loss.__call__``.
     where: str
-    #: Why tfmuster needs it.
     why: str
     _: KW_ONLY
     #: Parameters that it must have. It may have others.
