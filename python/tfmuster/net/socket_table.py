@@ -37,7 +37,7 @@ class TableLine:
 
 
 def has_table() -> bool:
-    """Tell whether this system lists its TCP sockets."""
+    """Return whether this system lists its TCP sockets."""
     return os.path.exists("/proc/self/net/tcp")
 
 
