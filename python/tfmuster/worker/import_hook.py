@@ -162,7 +162,7 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
 
 
 def _joins() -> bool:
-    """Tell whether this process is one of several workers that train together and have not joined yet."""
+    """Return whether this process is one of several workers that train together and have not joined yet."""
     from ..cluster.tf_config import current_task, workers_together
     from ..keras_compat.runtime.starting import tensorflow_started
     from ..rendezvous.task.control_channel import ControlChannel
