@@ -228,7 +228,7 @@ def begin_run(job: Job, attempt: Attempt, cluster: Cluster) -> Run:
 
 
 def _check_not_nested(allowed: bool) -> None:
-    """Raise LaunchError in a worker, unless allowed: a program that launches itself would never end."""
+    """Raise LaunchError in a worker, unless allowed for one level: a job could launch itself forever."""
     if JOB_VARIABLE not in os.environ:
         return
     nested = is_on(NESTED_VARIABLE)

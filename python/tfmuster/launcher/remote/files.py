@@ -292,10 +292,7 @@ class Arrivals:
 
 
 def files_to_continue(run_dir: Path, task: str) -> list[tuple[str, str]]:
-    """Return the files from which a task on another machine continues a run: the path and name of each.
-
-    They are what the chief adds to, the checkpoints, and what hosts of this run have sent into it.
-    """
+    """Return path and name of the files that a task on another machine needs to continue a run."""
     checkpoints = [path.relative_to(run_dir) for path in run_dir.glob("checkpoints*/*")]
     names = {
         *map(PurePosixPath, _CONTINUED),
