@@ -57,10 +57,7 @@ def _first_line(error: str) -> str:
 
 
 def own_lines(traceback: str) -> list[str]:
-    """Return a traceback without the frames of libraries, and with the first lines of the error.
-
-    A traceback that has only frames of libraries keeps the last of them.
-    """
+    """Return a traceback without library frames (or with the last, if all are), and the error's start."""
     frames: list[tuple[str, list[str]]] = []
     error: list[str] = []
     for line in traceback.rstrip().splitlines():

@@ -288,10 +288,7 @@ class _Reading:
 
 
 def plain_error(error: BaseException) -> dict[str, Any]:
-    """Return an exception as plain data: the name of a built-in one, and its arguments.
-
-    Raises NotPlainError for an exception of another class, which only code could make.
-    """
+    """Return a built-in exception's name and arguments. Raises NotPlainError for other classes."""
     kind = type(error)
     if getattr(builtins, kind.__name__, None) is not kind:
         raise NotPlainError(f"the error is a {kind.__module__}.{kind.__qualname__}")
