@@ -257,10 +257,7 @@ def dismiss_guard(guard: subprocess.Popen[bytes]) -> None:
 
 
 def end_orphans(sessions: Iterable[str], job: str, *folders: str) -> None:
-    """End the job of a launcher that was killed, and remove the folders.
-
-    ``sessions`` are the process ids and births that :func:`guard_session` has written.
-    """
+    """End the job of a killed launcher, and remove `folders`. :func:`guard_session` wrote the sessions."""
     for session in sessions:
         pid, born = session.split(maxsplit=1)
         note_session(job, int(pid), born)
