@@ -38,7 +38,7 @@ _BELL_SECONDS = 0.5
 
 
 class AcceptGate:
-    """Holds back what TensorFlow accepts until it is judged (Linux). Each method is for one thread."""
+    """Holds back what TensorFlow accepts until judged (Linux). One thread at a time may call each method."""
 
     def __init__(self, path: Path) -> None:
         """Load the compiled library. Raises OSError, for example if its file system forbids execution."""
