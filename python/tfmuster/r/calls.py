@@ -99,10 +99,7 @@ def failure_texts(error: Mapping[str, object], *, has_cause: bool, shown: bool) 
 
 
 def condition_bytes(text: str | None) -> bytearray | None:
-    """Return what R reads of the condition that a script has failed with; None if it holds more than data.
-
-    `text` is an uncompressed RDS file in hexadecimal, from a worker's note. Another machine may have sent it.
-    """
+    """Return a script's condition (`Failure.condition`) as R reads it; None if it holds more than data."""
     try:
         content = bytearray.fromhex(text or "")
         check_rds_bytes(bytes(content))
