@@ -109,7 +109,7 @@ def without_traceback(traceback: str, error: str, lines: Sequence[str]) -> list[
 
 
 def _last_traceback(lines: Sequence[str]) -> int | None:
-    """Return where the last traceback, the one not handled, begins with its causes; None without one."""
+    """Return where the last traceback begins, with those of its causes, or None. Others were handled."""
     headers = [at for at, line in enumerate(lines) if line == HEADER]
     while len(headers) > 1 and _CHAINED.search("\n".join(lines[headers[-2] : headers[-1]])):
         headers.pop()
