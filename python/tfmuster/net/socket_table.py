@@ -70,7 +70,7 @@ def own_sockets() -> dict[int, int]:
 
 @contextlib.contextmanager
 def borrowed(descriptor: int, inode: int) -> Iterator[socket.socket | None]:
-    """Yield a socket of this process that other code owns; None if closed or not TCP. May raise OSError."""
+    """Yield a socket of this process; None if closed or not TCP. Raises OSError if out of descriptors."""
     try:
         connection = socket.socket(fileno=os.dup(descriptor))
     except OSError as error:
