@@ -23,7 +23,7 @@ def need_files(count: int, what: str) -> None:
 
 
 def fewer_files(count: int) -> int | None:
-    """Raise the limit of open files to `count` if it is lower. Return the limit if that fails, or None."""
+    """Raise the limit of open files to `count` if it is lower. Return the limit if it can't be, or None."""
     try:
         import resource
     except ImportError:  # not on Windows

@@ -19,7 +19,7 @@ def replacing_file(path: Path, *, mode: int = 0o666, sync: bool = False) -> Iter
     """Open a new file that replaces `path` if the block ends without an error, and is removed otherwise.
 
     The new file is beside `path`, under a hidden name that no other process, thread or machine uses. So
-    several writers can replace one file at the same time, and the last one wins. `mode` are its permissions,
+    several writers can replace one file at the same time, and the last one wins. `mode` has the permissions,
     before the umask applies. With `sync`, the content is on the disk before the file gets its name, so the
     name has the old or the new content even after a power failure. If it raises OSError, `path` is unchanged.
     """
