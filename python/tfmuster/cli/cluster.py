@@ -123,13 +123,7 @@ def check(*, as_json: bool, **arguments: Any) -> int:
 
 
 def join_cluster(**cluster_arguments: Any) -> None:
-    """Set TF_CONFIG to the task that `cluster_options` name.
-
-    Raises
-    ------
-    ClusterError
-        The options name no task, or the cluster is wrong.
-    """
+    """Set TF_CONFIG from `cluster_options`. Raises ClusterError if they name no task, or a wrong cluster."""
     _, task = _read_cluster(**cluster_arguments)
     if task is None:
         raise ClusterError(

@@ -32,21 +32,11 @@ _SEVERAL = (STRINGS, PATHS, VARIABLES, ADDRESSES)
 def option(
     spelled: str, help: str, kind: _ParamType | None = None, *, name: str | None = None, **settings: Any
 ) -> Decorator:
-    """Declare an option.
+    """Declare an option. `help` gets its default, unless the text says it.
 
-    Parameters
-    ----------
-    spelled : str
-        Its spellings, and the placeholder of its value: ``-n, --workers N``. Without a placeholder and a kind
-        it is a switch.
-    help : str
-        What it does. The default is added, unless the text says it.
-    kind : click.ParamType, optional
-        The type of its value. Default: text.
-    name : str, optional
-        The name of the argument of the verb. Default: the longest spelling.
-    **settings
-        Other arguments of `click.option`.
+    `spelled` has its spellings and its placeholder: ``-n, --workers N``. Without a placeholder and a kind it
+    is a switch; the default kind is text. `name` is the name of the verb's argument, by default the longest
+    spelling. `settings` are those of `click.option`.
     """
     *spellings, last = spelled.split(", ")
     last, _, metavar = last.partition(" ")

@@ -28,13 +28,7 @@ _NOTEBOOKS = {
 
 
 def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the argument list to run: a script after its interpreter, or a command with its path.
-
-    Raises
-    ------
-    LaunchError
-        If the script, the command or Rscript does not exist.
-    """
+    """Return interpreter and script, or the command with its path. Raises LaunchError if one is missing."""
     first, *arguments = command
     suffix = Path(first).suffix.lower()
     if suffix in (".py", ".r"):

@@ -28,14 +28,10 @@ _detached: list[subprocess.Popen[bytes]] = []
 
 
 def start_detached(engine: Engine, job: Job) -> Run:
-    """Start a job that continues after this process ends.
+    """Start a job that continues after this process ends. Return its run.
 
-    Return the run, as soon as its workers run or a batch system has accepted it.
-
-    Raises
-    ------
-    LaunchError
-        If the job can't be started. It has the launcher's message.
+    It returns as soon as the workers run or a batch system has accepted the job. Raises LaunchError, with the
+    launcher's message, if the job can't be started.
     """
     if (submitted := engine.submit(job)) is not None:
         return submitted

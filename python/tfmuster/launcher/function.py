@@ -36,7 +36,6 @@ from ..tracking.values.plain_values import NotPlainError, PackedModel, plain_err
 from ..words import Words, language
 from .engines.hosts import named_hosts, only_this_machine
 
-#: Script that each worker runs.
 WORKER = Path(__file__).with_name("function_worker.py")
 _CALL = "call.pkl"
 
@@ -50,10 +49,7 @@ def name_of(function: Callable[..., object]) -> str:
 
 
 def any_values(on: Place) -> bool:
-    """Return whether workers may return objects of any kind: on this machine, or if their hosts are trusted.
-
-    Reading such objects runs code that the worker's machine chooses.
-    """
+    """Return whether workers may return what runs code when read: here, or if their hosts are trusted."""
     if not isinstance(on, Elsewhere) or on.trust_hosts:
         return True
     return isinstance(on, Ssh) and on.hosts is not None and only_this_machine(named_hosts(on.hosts, None))

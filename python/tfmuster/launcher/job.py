@@ -79,29 +79,17 @@ def seed_for(seed: int | None, run_dir: str | os.PathLike[str] | None = None) ->
 
 
 class Job(Control, Plain):
-    """The program of a job, and its settings.
-
-    Attributes
-    ----------
-    command : sequence of str
-        The program and its arguments.
-    where : sequence of str or None
-        The engine as options of ``tfmuster launch``; None if another process can't start the job there.
-    run_name : str
-        The given name, or one made from the command.
-    sizes : dict of int
-        Number of tasks of each type, in the order of the cluster.
-    kinds : list of str
-        Type of each task, in that order.
-    hash_seed : str
-        The seed of Python's hashes, and so the order of sets, in every worker.
-    """
+    """The program of a job, and its settings."""
 
     command: Sequence[str]
+    #: The engine as options of ``tfmuster launch``; None if another process can't start the job there.
     where: Sequence[str] | None
     run_name: str
+    #: Number of tasks of each type, in the order of the cluster.
     sizes: dict[str, int]
+    #: Type of each task, in that order.
     kinds: list[str]
+    #: Seed of Python's hashes, and so of the order of sets, in every worker.
     hash_seed: str
     if TYPE_CHECKING:
         workers: int
@@ -240,10 +228,7 @@ def begin_run(job: Job, attempt: Attempt, cluster: Cluster) -> Run:
 
 
 def _check_not_nested(allowed: bool) -> None:
-    """Raise LaunchError in a worker of a job, unless nested jobs are allowed. Their workers never launch one.
-
-    Otherwise each worker of a program that launches itself would do so, without end.
-    """
+    """Raise LaunchError in a worker, unless allowed for one level: a job could launch itself forever."""
     if JOB_VARIABLE not in os.environ:
         return
     nested = is_on(NESTED_VARIABLE)

@@ -33,10 +33,7 @@ def check_text(*texts: str) -> None:
 
 
 def check_line(text: str, what: str, *, start: str = "", without: str = "") -> None:
-    """Raise LaunchError unless the text fits on one line of a file.
-
-    It must have `start` as its first characters, and none of the characters of `without`.
-    """
+    """Raise LaunchError unless it is one line that begins with `start` and has no character of `without`."""
     check_text(text)
     bad = any(ord(character) < 32 or character in without for character in text)
     if bad or not text.startswith(start):

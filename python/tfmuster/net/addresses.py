@@ -173,7 +173,7 @@ def host_key(host: str) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Tell whether only the machine itself can reach this valid address."""
+    """Return whether only the machine itself can reach this valid address."""
     return host_key(split_address(address)[0]) == "localhost"
 
 

@@ -74,18 +74,10 @@ def read_message(payload: bytes) -> Message:
 class Channel:
     """Both directions of one connection, without its socket: turns frames into bytes and bytes into frames.
 
-    Parameters
-    ----------
-    caller : bool
-        True for the side that called, False for the side that listens, which sends the challenge.
-    token : str or bytes, optional
-        The shared secret. Either both sides have it, or neither.
-    kinds : bytes
-        The kinds of frames to accept.
-    limit : int
-        The largest payload in either direction, in bytes.
-    preamble : bytes
-        What the other side sends before its first frame. Bytes that arrive before it are kept in `noise`.
+    The side that called (`caller`) answers the challenge of the side that listens. Either both have the
+    secret `token`, or neither. `kinds` are the kinds of frames to accept, and `limit` the largest payload in
+    bytes, in either direction. The other side sends `preamble` before its first frame; bytes before it are
+    kept in `noise`.
     """
 
     def __init__(

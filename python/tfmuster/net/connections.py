@@ -250,7 +250,7 @@ class Connections:
                 self._await(connection, PENDING_SECONDS)
 
     def _make_room(self) -> bool:
-        """Tell whether one more connection fits in. The oldest is dropped once it has had its time."""
+        """Return whether one more connection fits in. The oldest is dropped once it has had its time."""
         if len(self._strangers) < self._pending_limit:
             return True
         oldest, since = next(iter(self._strangers.items()))

@@ -250,7 +250,7 @@ class Door(threading.Thread):
         self._refused(there[0], client.uid if client is not None else None)
 
     def _is_welcome(self, end: End) -> bool:
-        """Tell whether a connection from another machine may go on."""
+        """Return whether a connection from another machine may go on."""
         if end in self._expected:
             return True
         here = ipaddress.ip_address(end[0]).is_loopback or end[0] in _own_addresses()

@@ -38,10 +38,7 @@ _BELL_SECONDS = 0.5
 
 
 class AcceptGate:
-    """Holds back the connections that TensorFlow accepts, until this process has judged them (Linux).
-
-    Only one thread at a time may call each method.
-    """
+    """Holds back what TensorFlow accepts until judged (Linux). One thread at a time may call each method."""
 
     def __init__(self, path: Path) -> None:
         """Load the compiled library. Raises OSError, for example if its file system forbids execution."""
@@ -223,5 +220,5 @@ class GatedDoor(Door):
 
 
 def _asks_again() -> bool:
-    """Tell whether gRPC asks a listener again and again as long as a connection waits in its queue."""
+    """Return whether gRPC asks a listener again and again as long as a connection waits in its queue."""
     return os.environ.get("GRPC_POLL_STRATEGY", "").startswith("poll")

@@ -62,10 +62,7 @@ def networks(addresses: Iterable[str]) -> list[Network]:
 
 
 def program(rules: Iterable[Rule]) -> bytes:
-    """Return the program that lets through what any of the rules names, and drops all else.
-
-    Raises ValueError if the kernel does not take so many rules.
-    """
+    """Return the program that drops all that no rule names. Raises ValueError for too many rules."""
     rules = list(rules)
     four = [step for rule in rules if rule.network.version == 4 for step in _checks(rule)]
     six = [step for rule in rules if rule.network.version == 6 for step in _checks(rule)]

@@ -112,12 +112,7 @@ def held_ports(count: int) -> Iterator[list[int]]:
 
     On Linux a bound socket that does not listen keeps its port from processes that ask for any free one. A
     process that names the port and sets SO_REUSEADDR, as gRPC does, can still use it. On other systems the
-    ports are free only at the start.
-
-    Raises
-    ------
-    LaunchError
-        There are not so many (reason ``ports``).
+    ports are free only at the start. Raises LaunchError if there are too few (reason ``ports``).
     """
     with contextlib.ExitStack() as held:
         ports: list[int] = []
@@ -150,10 +145,7 @@ def _bound(port: int) -> socket.socket:
 
 
 def port_holder(port: int) -> dict[str, Any] | None:
-    """Find the process that holds a TCP port of this machine: ``{"pid": int, "name": str}``.
-
-    Returns None if the port is free, or if the process belongs to another user and can't be seen.
-    """
+    """Return ``pid`` and ``name`` of the process on a TCP port; None if it is free, or can't be seen."""
     import psutil
 
     try:

@@ -37,7 +37,7 @@ class TableLine:
 
 
 def has_table() -> bool:
-    """Tell whether this system lists its TCP sockets."""
+    """Return whether this system lists its TCP sockets."""
     return os.path.exists("/proc/self/net/tcp")
 
 
@@ -70,10 +70,7 @@ def own_sockets() -> dict[int, int]:
 
 @contextlib.contextmanager
 def borrowed(descriptor: int, inode: int) -> Iterator[socket.socket | None]:
-    """Yield a socket of this process that other code owns; None if it is closed, or no TCP socket.
-
-    Raises OSError if no more files can be opened.
-    """
+    """Yield a socket of this process; None if closed or not TCP. Raises OSError if out of descriptors."""
     try:
         connection = socket.socket(fileno=os.dup(descriptor))
     except OSError as error:

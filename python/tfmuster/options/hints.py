@@ -13,13 +13,11 @@ from .table import PLACES, ROWS, Control, Plain, Waiting
 
 @dataclass(frozen=True)
 class Hint(Part):
-    """A setting of a launch, by its name in Python; without a value, its name alone.
-
-    ``backend`` is the engine that the setting is for, if it is not clear from the setting.
-    """
+    """A setting of a launch, by its name in Python; without a value, its name alone."""
 
     option: str
     value: object = None
+    #: The engine that the setting is for, if it is not clear from the setting.
     backend: str | None = None
 
     @property

@@ -116,42 +116,25 @@ OBJECT = Kind("", "an object", lambda value: True)
 
 @dataclass(frozen=True)
 class Option:
-    """A row of the table.
+    """A row of the table."""
 
-    Attributes
-    ----------
-    name : str
-        The name in Python and R.
-    kind : Kind
-        What it takes.
-    default
-        Its value unless it is set.
-    help : str
-        What it does, for all faces.
-    more : str
-        What Python's and R's documentation say in addition.
-    flags : tuple of str
-        Its spellings on the command line: the one of messages first, the complete one last. Of a switch that
-        is on by default, they turn it off. Default: its name. () if the command line does not have it.
-    metavar : str
-        The value in the help of the command line.
-    variable : str
-        An environment variable that sets it on the command line.
-    faces : tuple of str
-        Who has it.
-    else_ignored : bool
-        Whether the command line ignores it with an engine that does not know it. Otherwise it is refused.
-    """
-
+    #: The name in Python and R.
     name: str
     kind: Kind
     default: Any
+    #: What it does, for all faces.
     help: str
+    #: What Python's and R's documentation say in addition.
     more: str = ""
+    #: Spellings on the command line: the one of messages first, the complete one last. Of a switch that is on
+    #: by default, they turn it off. Default: its name. () if the command line does not have it.
     flags: tuple[str, ...] = ()
+    #: The value in the help of the command line.
     metavar: str | None = None
+    #: An environment variable that sets it on the command line.
     variable: str | None = None
     faces: tuple[Face, ...] = ("shell", "python", "r")
+    #: Whether the command line ignores it with an engine that does not know it. Otherwise it is refused.
     else_ignored: bool = False
 
     def named(self, name: str) -> Option:
@@ -173,13 +156,7 @@ class Option:
         )
 
     def check(self, value: object) -> object:
-        """Return a value in the form in which it is kept.
-
-        Raises
-        ------
-        LaunchError
-            The setting does not take it (reason ``argument``).
-        """
+        """Return a value in the form that is kept. Raises LaunchError (reason ``argument``) if refused."""
         if not (self.kind.fits(value) or (value is None and self.default is None)):
             raise LaunchError(
                 f"`{self.name}` must be {self.kind.says}.", found=str(Value(value)), reason="argument"

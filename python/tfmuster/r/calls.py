@@ -36,10 +36,9 @@ def launch_shown(
     control: Mapping[str, Any],
     **kwargs: Any,
 ) -> Run:
-    """Launch a job whose output R's functions show.
+    """Launch a job whose output R's functions show; see :class:`.launcher.supervise.display.CallbackDisplay`.
 
-    Settings are dicts, of which those of ``on`` have the engine's name as ``backend``. See
-    :class:`tfmuster.launcher.supervise.display.Foreign` for the functions.
+    Settings are dicts, of which those of ``on`` have the engine's name as ``backend``.
     """
     from ..launcher.supervise.display import shown_by, shown_path
     from ..options.table import Control
@@ -82,16 +81,10 @@ def _place(on: Mapping[str, object]) -> Place:
 
 
 def failure_texts(error: Mapping[str, object], *, has_cause: bool, shown: bool) -> dict[str, str | None]:
-    """Return ``message``, ``found`` and ``fix`` of a worker's failure.
+    """Return ``message``, ``found`` and ``fix`` of a worker's failure, from the fields of its WorkerError.
 
-    Parameters
-    ----------
-    error : mapping
-        The fields of the :class:`tfmuster.errors.WorkerError`.
-    has_cause : bool
-        The worker's own condition is the cause that R shows below, with its backtrace.
-    shown : bool
-        The session has shown the worker's output.
+    With `has_cause`, R shows the worker's own condition below, with its backtrace. `shown` is whether the
+    session has shown the worker's output.
     """
     failure = Failure.from_dict(error)
     lines = [] if shown else failure.lines_before()
@@ -106,10 +99,7 @@ def failure_texts(error: Mapping[str, object], *, has_cause: bool, shown: bool) 
 
 
 def condition_bytes(text: str | None) -> bytearray | None:
-    """Return what R reads of the condition that a script has failed with; None if it holds more than data.
-
-    `text` is an uncompressed RDS file in hexadecimal, from a worker's note. Another machine may have sent it.
-    """
+    """Return a script's condition (`Failure.condition`) as R reads it; None if it holds more than data."""
     try:
         content = bytearray.fromhex(text or "")
         check_rds_bytes(bytes(content))

@@ -27,29 +27,19 @@ _CHILDREN_AFTER: Final = 30.0
 
 
 class Activity:
-    """What this process does.
-
-    Attributes
-    ----------
-    watched : bool
-        Whether this process has a multi-worker strategy, so that others may wait for it.
-    executions : int
-        Executions with a collective operation that this process has entered. On workers that run the same
-        program the numbers are equal.
-    r_calls : str
-        R's calls when it last made a call such as ``fit``, one per line.
-    on_call : callable
-        Called when a call begins or ends.
-    data_ended : int or None
-        Number of batches of the epoch after which this worker's data ended within an execution; None if they
-        did not.
-    """
+    """What this process does."""
 
     def __init__(self) -> None:
+        #: Whether this process has a multi-worker strategy, so that others may wait for it.
         self.watched = False
+        #: Executions with a collective operation that this process has entered. Workers of one
+        #: program have entered equally many.
         self.executions = 0
+        #: Batches of the epoch after which this worker's data ended within an execution; None if it did not.
         self.data_ended: int | None = None
+        #: R's calls when it last made a call such as ``fit``, one per line.
         self.r_calls = ""
+        #: Called when a call begins or ends.
         self.on_call: Callable[[], None] = lambda: None
         self._calls: list[dict[str, Any]] = []
         self._depth = 0
@@ -201,6 +191,5 @@ def _after_fork() -> None:
     ACTIVITY.watched = False
 
 
-#: The activity of this process.
 ACTIVITY: Final = Activity()
 os.register_at_fork(after_in_child=_after_fork)

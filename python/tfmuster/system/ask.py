@@ -21,17 +21,11 @@ class NoAnswerError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """The exit code and the output of a program.
+    """The exit code and the output of a program."""
 
-    Attributes
-    ----------
-    code : int
-        Its exit code, negative for a signal.
-    output, errors : str
-        What it wrote on its standard output and standard error, at most 1 MiB each.
-    """
-
+    #: Negative for a signal.
     code: int
+    #: Like `errors`, at most 1 MiB.
     output: str
     errors: str
 
@@ -48,23 +42,11 @@ def ask(
     env: Mapping[str, str] | None = None,
     input: str = "",
 ) -> Answer:
-    """Run a program to its end and return its answer.
+    """Run a program to its end, without a shell, and return its answer.
 
-    Parameters
-    ----------
-    *command : str or path
-        The program and its arguments; no shell reads them.
-    seconds : float
-        Time limit. After it, the program and all processes that it has started are killed.
-    env : mapping, optional
-        The complete environment. Default: the environment of this process.
-    input : str
-        Text for its standard input. Default: empty.
-
-    Raises
-    ------
-    NoAnswerError
-        The program can't be started, or takes too long.
+    After `seconds`, the program and all processes that it has started are killed. `env` is the complete
+    environment, by default that of this process. `input` is text for its standard input. Raises NoAnswerError
+    if the program can't be started, or takes too long.
     """
     # A word may be the text of a program.
     name = textwrap.shorten(" ".join(os.fspath(word) for word in command[:3]), 200, placeholder=" ...")

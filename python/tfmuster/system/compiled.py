@@ -34,10 +34,7 @@ class NotCompiled(Exception):
 
 
 def compiled(source: Path) -> Path:
-    """Return the path of the library of a C file; compile it if neither the package nor the cache has it.
-
-    Raises NotCompiled if there is no compiler, or no directory to write to.
-    """
+    """Return the library of a C file, compiled if package and cache have none. Raises NotCompiled."""
     if sys.platform != "linux":
         raise NotCompiled(f"it is for Linux only, and this is {platform.system()}")
     if (ready := prebuilt(source, platform.machine())).exists() and _glibc() >= GLIBC:

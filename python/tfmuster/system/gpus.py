@@ -25,20 +25,10 @@ def assign_gpus(
 ) -> list[dict[str, str]]:
     """Choose the GPUs of each task on one machine, as variables for its environment.
 
-    Parameters
-    ----------
-    kinds : sequence of str
-        The kind of each task on this machine: ``chief``, ``worker``, ``ps`` or ``evaluator``.
-    per_worker : int or None
-        Number of GPUs for each worker and for the chief; 0 hides all. With None, each gets one GPU if there
-        are exactly as many GPUs as workers; otherwise the environment stays as it is.
-    environ : mapping
-        If ``CUDA_VISIBLE_DEVICES`` is set there, only those GPUs are distributed.
-
-    Raises
-    ------
-    LaunchError
-        There are too few GPUs.
+    `kinds` has the type of each task. `per_worker` is the number for each worker and for the chief; 0 hides
+    all. With None, each gets one GPU if there are exactly as many as workers; otherwise the environment stays
+    as it is. If `environ` sets ``CUDA_VISIBLE_DEVICES``, only those GPUs are distributed. Raises LaunchError
+    if there are too few GPUs.
     """
     if per_worker == 0:
         return [{VISIBLE: NO_GPU} for _ in kinds]

@@ -71,10 +71,7 @@ def package_root() -> str | None:
 
 
 def with_tfmuster_on_path(environment: Mapping[str, str], *first: Path) -> dict[str, str]:
-    """Copy an environment, and add the folders `first` to its PYTHONPATH.
-
-    If this tfmuster is not installed, its folder is added, too.
-    """
+    """Copy an environment; add the folders `first`, and tfmuster's if not installed, to its PYTHONPATH."""
     folders = [str(folder) for folder in first]
     folders += filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     if (root := package_root()) and root not in folders:

@@ -23,10 +23,7 @@ def need_files(count: int, what: str) -> None:
 
 
 def fewer_files(count: int) -> int | None:
-    """Return how many open files this process may have if these are fewer than `count`, otherwise None.
-
-    The soft limit is raised if it is too low.
-    """
+    """Raise the limit of open files to `count` if it is lower. Return the limit if it can't be, or None."""
     try:
         import resource
     except ImportError:  # not on Windows

@@ -39,10 +39,7 @@ _SECONDS = 10.0
 
 @contextlib.contextmanager
 def private_network() -> Iterator[tuple[str, ...]]:
-    """Make the network, and yield what to put in front of a command, so that it runs there.
-
-    Raises OSError if it can't be made here; the text says why.
-    """
+    """Make the network, and yield what runs a command in it. Raises OSError that says why it can't."""
     enter = shutil.which("nsenter")
     if sys.platform != "linux" or enter is None:
         raise OSError("there is no nsenter (util-linux)" if enter is None else "this is not Linux")

@@ -90,19 +90,13 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
 class ShutdownSignal:
-    """The shutdown signal that this process has got.
-
-    Attributes
-    ----------
-    signal : int
-        The signal; 0 if there was none.
-    can_save : callable or None
-        Tells whether the job can be saved now. Without it, a signal interrupts this process; so does any but
-        SIGUSR1 while it can't be saved.
-    """
+    """The shutdown signal that this process has got."""
 
     def __init__(self) -> None:
+        #: 0 if there was none.
         self.signal = 0
+        #: Tells whether the job can be saved now. If not, or without it, a signal interrupts this process;
+        #: SIGUSR1 only without it.
         self.can_save: Callable[[], bool] | None = None
 
     def take_signals(self) -> None:
@@ -124,5 +118,4 @@ class ShutdownSignal:
             raise KeyboardInterrupt
 
 
-#: The shutdown signal of this process.
 SHUTDOWN: Final = ShutdownSignal()

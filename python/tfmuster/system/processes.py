@@ -219,10 +219,7 @@ end_orphans(sessions, *sys.argv[1:])
 
 
 def start_guard(job: str, folder: Path | None = None) -> subprocess.Popen[bytes]:
-    """Start the guard of a job and of a temporary folder. Ctrl-C in the terminal does not reach it.
-
-    Raises LaunchError (reason ``start``) if the system starts no process.
-    """
+    """Start the guard of a job and of a temporary folder. Raises LaunchError (reason ``start``)."""
     try:
         guard = subprocess.Popen(
             [*run_code(_WAIT), job, *([] if folder is None else [str(folder)])],
@@ -230,7 +227,7 @@ def start_guard(job: str, folder: Path | None = None) -> subprocess.Popen[bytes]
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            start_new_session=True,  # Ctrl-C in the terminal does not reach it
         )
     except OSError as error:
         raise cannot_start("The guard of the job", error) from error
@@ -260,10 +257,7 @@ def dismiss_guard(guard: subprocess.Popen[bytes]) -> None:
 
 
 def end_orphans(sessions: Iterable[str], job: str, *folders: str) -> None:
-    """End the job of a launcher that was killed, and remove the folders.
-
-    ``sessions`` are the process ids and births that :func:`guard_session` has written.
-    """
+    """End the job of a killed launcher, and remove `folders`. :func:`guard_session` wrote the sessions."""
     for session in sessions:
         pid, born = session.split(maxsplit=1)
         note_session(job, int(pid), born)

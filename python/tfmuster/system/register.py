@@ -39,27 +39,17 @@ _replaced: list[tuple[Any, str, Any]] = []
 # Rows are told apart by identity.
 @dataclass(eq=False, repr=False)
 class Seam:
-    """A name of another package.
+    """A name of another package."""
 
-    Parameters
-    ----------
-    where : str
-        Its module and its place there, such as ``keras.src.losses.loss:Loss.__call__``.
-    why : str
-        Why tfmuster needs it.
-    takes : tuple of str
-        Parameters that it must have. It may have others.
-    essential : bool
-        Whether training is wrong, or fails, without it. Else a feature is left out.
-    backend : {"tensorflow", "jax"}, optional
-        The backend of Keras with which tfmuster needs it. Default: that of the module, or any.
-    """
-
+    #: Its module and its place there, such as ``keras.src.losses.loss:Loss.__call__``.
     where: str
     why: str
     _: KW_ONLY
+    #: Parameters that it must have. It may have others.
     takes: tuple[str, ...] = ()
+    #: Whether training is wrong, or fails, without it. Else a feature is left out.
     essential: bool = True
+    #: Backend of Keras with which tfmuster needs it: "tensorflow", "jax", or None for the module's, or any.
     backend: str | None = None
 
     def __post_init__(self) -> None:
@@ -154,13 +144,7 @@ class Seam:
 
 
 class Private(Seam):
-    """An attribute with an underscore that the objects of a class have.
-
-    Parameters
-    ----------
-    where : str
-        The class and the attribute: ``keras.src.models.model:Model._distribute_strategy``.
-    """
+    """An attribute with an underscore that the objects of a class have: ``module:Model._attribute``."""
 
     def of(self, owner: object, *default: object) -> Any:
         """Return the attribute of an object; a default, if one is given and the object has none."""
@@ -195,17 +179,9 @@ def rows() -> Iterator[Seam]:
 
 
 def check(packages: Iterable[str]) -> list[Seam]:
-    """Return the optional rows of some packages that do not fit.
+    """Return the optional rows that do not fit, for packages that the process has imported.
 
-    Parameters
-    ----------
-    packages : iterable of str
-        What the process has imported, such as ``keras`` and ``tensorflow``, its backend.
-
-    Raises
-    ------
-    DependencyError
-        Essential rows do not fit (reason ``seams``). Nothing has been replaced.
+    Raises DependencyError if essential rows do not fit (reason ``seams``). Nothing has been replaced then.
     """
     known = set(packages)
     considered = [row for row in _register if row.packages <= known]
@@ -214,13 +190,7 @@ def check(packages: Iterable[str]) -> list[Seam]:
 
 
 def require(needed: Iterable[Seam]) -> None:
-    """Refuse releases in which some of these rows do not fit.
-
-    Raises
-    ------
-    DependencyError
-        Rows do not fit (reason ``seams``).
-    """
+    """Raise DependencyError (reason ``seams``) for releases in which some of these rows do not fit."""
     misfits = {row: why for row in needed if (why := row.misfit())}
     if not misfits:
         return

@@ -19,22 +19,9 @@ def replacing_file(path: Path, *, mode: int = 0o666, sync: bool = False) -> Iter
     """Open a new file that replaces `path` if the block ends without an error, and is removed otherwise.
 
     The new file is beside `path`, under a hidden name that no other process, thread or machine uses. So
-    several writers can replace one file at the same time, and the last one wins.
-
-    Parameters
-    ----------
-    path : Path
-        The file to replace, or to create, in a folder that exists.
-    mode : int
-        Permissions of the new file, before the umask applies.
-    sync : bool
-        Whether to write the content to the disk before the file gets its name, so that the name has the old
-        or the new content even after a power failure.
-
-    Raises
-    ------
-    OSError
-        The new one can't be written; `path` is unchanged.
+    several writers can replace one file at the same time, and the last one wins. `mode` has the permissions,
+    before the umask applies. With `sync`, the content is on the disk before the file gets its name, so the
+    name has the old or the new content even after a power failure. If it raises OSError, `path` is unchanged.
     """
     part = path.with_name(f".{path.name}.{os.urandom(8).hex()}{PART}")
     try:
@@ -56,12 +43,8 @@ def replacing_path(path: Path) -> Iterator[Path]:
     """Provide a path to which a program can write a file or folder, which then replaces `path`.
 
     It has the name of `path`, in a hidden folder beside it, because programs depend on suffixes and write
-    more files there. Replacing a folder is not atomic: for a moment `path` does not exist.
-
-    Raises
-    ------
-    OSError
-        The new one can't be written; `path` is unchanged.
+    more files there. Replacing a folder is not atomic: for a moment `path` does not exist. If it raises
+    OSError, `path` is unchanged.
     """
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as scratch:
         part = Path(scratch, path.name)

@@ -61,9 +61,6 @@ def _short(path: str) -> str:
 
 
 def ipython_shell() -> Any:
-    """Return the shell of IPython or of a Jupyter kernel that runs in this process, or None.
-
-    That IPython is imported says nothing: TensorFlow imports it wherever it is installed.
-    """
+    """Return the running IPython or Jupyter shell. TensorFlow imports IPython without starting one."""
     ipython = sys.modules.get("IPython")
     return None if ipython is None else ipython.get_ipython()

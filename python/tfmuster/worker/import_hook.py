@@ -162,7 +162,7 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
 
 
 def _joins() -> bool:
-    """Tell whether this process is one of several workers that train together and have not joined yet."""
+    """Return whether this process is one of several workers that train together and have not joined yet."""
     from ..cluster.tf_config import current_task, workers_together
     from ..keras_compat.runtime.starting import tensorflow_started
     from ..rendezvous.task.control_channel import ControlChannel
@@ -187,9 +187,9 @@ def _serve() -> None:
 
 def _refuse_other_cluster(task: Task, jobs: dict[str, list[str]], type: str, index: int | None) -> None:
     """Refuse a cluster that the program names itself, and that is not the one of its job."""
-    given = task.cluster.to_dict()
+    own_cluster = task.cluster.to_dict()
     # TensorFlow keeps evaluators out of the cluster.
-    if any(given.get(job) != addresses for job, addresses in jobs.items()):
+    if any(own_cluster.get(job) != addresses for job, addresses in jobs.items()):
         found = ", ".join(f"{job} {', '.join(addresses)}" for job, addresses in jobs.items())
     elif (type or task.type, task.index if index is None else int(index)) != (task.type, task.index):
         found = f"{type} {index} in {task.name}"
@@ -258,10 +258,7 @@ def _more_callbacks(present: Sequence[keras.callbacks.Callback]) -> list[keras.c
 
 
 def distributes() -> bool:
-    """Return whether this process is one of several workers that train the program together as it is.
-
-    The others may be lost.
-    """
+    """Return whether several workers, even if lost by now, train the program together as it is."""
     workers = workers_here()
     return is_on(DISTRIBUTE_VARIABLE) and workers > 0 and full_workers(workers) > 1
 

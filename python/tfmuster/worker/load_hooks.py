@@ -28,7 +28,7 @@ def hold() -> None:
 
 
 def note(module: str) -> bool:
-    """Tell whether the functions are held, and have those for this imported module run later. R calls it."""
+    """Return whether the functions are held; if so, run this module's later. R calls it."""
     if _held and module in sys.modules and module not in seams.IMPORTED_PACKAGES.get():
         seams.IMPORTED_PACKAGES.get().append(module)
     return bool(_held)

@@ -38,10 +38,7 @@ _then: list[Callable[[], Any]] = []
 def wait_for_work(then: Callable[[], Any]) -> list[str]:
     """Import, wait for work, and call ``then`` with the worker's environment in place. Or end the process.
 
-    Returns
-    -------
-    list of str
-        The further arguments, which ``sys.argv`` has, too.
+    Return the further arguments, which ``sys.argv`` has, too.
     """
     with without_gc():
         for module in _MODULES:

@@ -36,16 +36,10 @@ class Engine(abc.ABC):
 
     The class of the user's settings, which has the name of the module as ``backend``, is in
     :mod:`tfmuster.options.table`.
-
-    Attributes
-    ----------
-    where : Place
-        The user's settings.
-    hosts : sequence of Host
-        The machines that they name, filled in this order. If empty, the engine chooses.
     """
 
     where: Place = field(default_factory=Place)
+    #: Filled in this order. If empty, the engine chooses.
     hosts: Sequence[Host] = ()
 
     @property
@@ -68,28 +62,15 @@ class Engine(abc.ABC):
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """Run a job to its end. Return the run, and the first failure of its last attempt.
 
-        Parameters
-        ----------
-        job : Job
-            What to run.
-        show : str
-            Output to show: ``"all"``, ``"chief"`` or ``"nothing"``.
-        tell : bool
-            Whether to print to stderr what is started, and where.
-
-        Raises
-        ------
-        LaunchError
-            If the job can't be started, with the problems of all hosts.
+        `show` is the output to show: ``"all"``, ``"chief"`` or ``"nothing"``. With `tell`, stderr says what
+        is started, and where. Raises LaunchError, with the problems of all hosts, if the job can't be
+        started.
         """
 
     def submit(self, job: Job) -> Run | None:
         """Submit a job to a batch system, which runs it without this process. Return None without one.
 
-        Raises
-        ------
-        LaunchError
-            If the batch system does not accept the job.
+        Raises LaunchError if the batch system does not accept the job.
         """
         return None
 
@@ -127,10 +108,7 @@ def version_of(*command: str, seconds: float) -> Answer:
 def place_for(backend: str | None, settings: Mapping[str, object]) -> Place:
     """Return the place of an engine by its name, with the settings that it knows.
 
-    Raises
-    ------
-    LaunchError
-        There is no such engine, or it does not know a setting (reason ``backend``), or a value is refused.
+    Raises LaunchError for an unknown engine or setting (reason ``backend``), and for a value that is refused.
     """
     has_hosts = any(settings.get(name) is not None for name in ("hosts", "hostfile", "hosts_from"))
     name = backend or (Ssh if has_hosts else Local).backend

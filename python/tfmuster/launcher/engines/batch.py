@@ -41,14 +41,12 @@ from .batch_follow import Submitted, follow, forget, has_started, log_of, note_f
 
 @dataclass(frozen=True)
 class BatchRequest:
-    """What a batch job asks for.
-
-    `log` is the file for what the job itself writes; None leaves that to the batch system.
-    """
+    """What a batch job asks for."""
 
     name: str
     tasks: int
     directory: str
+    #: The file for what the job itself writes; None leaves that to the batch system.
     log: Path | None
     gpus_per_task: int = 0
 

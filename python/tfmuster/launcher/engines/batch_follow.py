@@ -71,10 +71,7 @@ def log_of(run: Run, name: str) -> Path:
 
 
 def follow(job: Submitted, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
-    """Show a batch job's workers until it is over. Return its run, and its first failure.
-
-    If this is interrupted, the batch job is canceled.
-    """
+    """Show a batch job until it is over; cancel it on an interrupt. Return its run and first failure."""
     if tell:
         say(f"tfmuster: {job.title}; run directory {os.path.relpath(job.run.path)}")
     shown = display(show, job.run.path)

@@ -23,13 +23,12 @@ _HOSTS = Hint("hosts")
 
 @dataclass(frozen=True)
 class Host:
-    """A machine, and the number of tasks that it takes.
+    """A machine, and the number of tasks that it takes."""
 
-    Its name is a DNS name, an IPv4 address or an ``[IPv6]`` address. Without a user, ssh's default logs in.
-    """
-
+    #: A DNS name, an IPv4 address or an ``[IPv6]`` address.
     name: str
     slots: int = 1
+    #: Default: the user that ssh chooses.
     user: str | None = None
 
     @property
@@ -116,10 +115,7 @@ def place_tasks(sizes: Mapping[str, int], hosts: Sequence[Host]) -> list[tuple[s
 
 
 def only_this_machine(hosts: Sequence[Host]) -> bool:
-    """Return whether all hosts are loopback names of this machine, as in ``-H localhost:4``.
-
-    Raises LaunchError if only some are, because the other hosts can't reach them by these names.
-    """
+    """Return whether all hosts are this machine's loopback names. Raises LaunchError if only some are."""
     local = [host.name for host in hosts if is_loopback(f"{host.name}:1")]
     if local and len(local) < len(hosts):
         raise LaunchError(

@@ -194,10 +194,7 @@ def check_capacity(job: Job) -> None:
 
 
 def _least_memory(program: str) -> int:
-    """Return how much memory a process of a program needs at least, in MB.
-
-    That is what its language and, if its script names one of them, TensorFlow, Keras or JAX need.
-    """
+    """Return how many MB a process needs for its language, and for TensorFlow, Keras or JAX if named."""
     suffix = Path(program).suffix.lower()
     text = program
     if suffix in (".py", ".r"):

@@ -44,19 +44,13 @@ _AT_ONCE = Argument("wait", False)
 
 @dataclass(frozen=True)
 class Spark(Engine):
-    """Runs jobs on Spark.
-
-    Attributes
-    ----------
-    conf : mapping of str
-        Configuration of a new session for the job, such as ``spark.executor.memory``.
-    plain : bool
-        Whether to use a Spark that encrypts its connections, although TensorFlow does not encrypt its own.
-    """
+    """Runs jobs on Spark."""
 
     where: table.Spark = field(default_factory=table.Spark)
 
+    #: Configuration of a new session for the job, such as ``spark.executor.memory``.
     conf: Mapping[str, str] = field(default_factory=dict)
+    #: Use a Spark that encrypts its connections, although TensorFlow does not encrypt its own.
     plain: bool = False
 
     def as_options(self) -> list[str]:
@@ -251,12 +245,12 @@ def _python_fault(message: str) -> str:
     return match[0].rstrip(". ") if match else ""
 
 
-def _finding(host: str, said: str) -> dict[str, str]:
+def _finding(host: str, output: str) -> dict[str, str]:
     """Return the problem that keeps a host from taking part, from its message."""
-    if match := re.search(_OTHER_VERSION, said):
+    if match := re.search(_OTHER_VERSION, output):
         code, message = "python-version", f"Python {match[1]}, the driver {match[2]}"
     else:
-        known = explain_ssh_failure(host, said, 1, 0)
+        known = explain_ssh_failure(host, output, 1, 0)
         code, message = known["code"], f"{known['message']} ({known['said']})"
     return {
         "code": code,

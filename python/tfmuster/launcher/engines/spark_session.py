@@ -108,13 +108,13 @@ def check_slots(context: SparkContext, count: int) -> None:
 
 
 def _all_have_come(context: SparkContext) -> bool:
-    """Whether the session has all executors that it will get."""
+    """Return whether the session has all executors that it will get."""
     local = re.fullmatch(r"local-cluster\[ *(\d+) *,.*\]", str(context.master))
     return _executors(context) >= int(local[1]) if local else _one_process(context)
 
 
 def _one_process(context: SparkContext) -> bool:
-    """Whether driver and executor are the same process."""
+    """Return whether driver and executor are the same process."""
     return re.match(r"local(\[|$)", str(context.master)) is not None
 
 

@@ -164,8 +164,8 @@ class _Quoting(yaml.SafeDumper):
     def ignore_aliases(self, data: object) -> bool:
         return True
 
-    def represent_mapping(self, *given: Any, **more: Any) -> yaml.MappingNode:
-        node = super().represent_mapping(*given, **more)
+    def represent_mapping(self, *args: Any, **more: Any) -> yaml.MappingNode:
+        node = super().represent_mapping(*args, **more)
         # Keys need no quotes, because all are fixed names.
         for key, _ in node.value:
             key.style = None

@@ -76,7 +76,6 @@ class ProviderMachines(Machines):
     #: The provider's Debian 12.
     PLAIN_IMAGE: ClassVar[str] = ""
 
-    #: The provider's name of the machine type.
     machine_type: str
     #: An image with Debian or a derivative, and Python 3.10 to 3.12.
     image: str

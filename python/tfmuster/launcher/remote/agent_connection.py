@@ -61,10 +61,7 @@ class Way:
         return self._incoming
 
     def read(self) -> list[Frame] | None:
-        """Return the frames that are complete, possibly none; None at the end.
-
-        Raises ChannelError if the data is not from the other end.
-        """
+        """Return the complete frames, if any; None at the end. Raises ChannelError if they are not valid."""
         try:
             data = os.read(self._incoming, PIECE)
         except OSError:
@@ -113,9 +110,9 @@ class SshLink:
         self._ssh.kill()
         return self._ssh.wait()
 
-    def fault(self, host: str, said: str, code: int | None, seconds: float) -> dict[str, str]:
+    def fault(self, host: str, output: str, code: int | None, seconds: float) -> dict[str, str]:
         """Explain from ssh's messages why no agent answered."""
-        return explain_ssh_failure(host, said, code, seconds)
+        return explain_ssh_failure(host, output, code, seconds)
 
 
 class HomeLink:
@@ -139,14 +136,14 @@ class HomeLink:
         self._socket.close()
         return 0
 
-    def fault(self, host: str, said: str, code: int | None, seconds: float) -> dict[str, str]:
+    def fault(self, host: str, output: str, code: int | None, seconds: float) -> dict[str, str]:
         """Explain why no agent answered: it had connected, so it was started."""
         how = f"does not answer within {seconds:.0f} s" if code is None else "ended before it answered"
         return {
             "code": "no-agent",
             "message": f"its agent {how}",
             "fix": "see the log of the engine that started it",
-            "said": said.strip(),
+            "said": output.strip(),
         }
 
 
@@ -166,7 +163,7 @@ class AgentConnection:
         #: How long nothing has arrived while this process waited, in seconds.
         self.silence = 0.0
         #: The end of the error output of ssh or of a program at the other end.
-        self.said = ""
+        self.output = ""
         threading.Thread(target=self._write, daemon=True).start()
 
     @property
@@ -188,17 +185,14 @@ class AgentConnection:
         self._outgoing.put(file_frames(Path(path), name))
 
     def receive(self, seconds: float = _LOOK_SECONDS) -> Iterator[Frame]:
-        """Yield the frames that arrive within a short time.
-
-        Raises ChannelError if the data is not from an agent.
-        """
+        """Yield the frames that arrive within a short time. Raises ChannelError if no agent sends them."""
         begun = time.monotonic()
         ready = self._selector.select(seconds)
         self.silence += time.monotonic() - begun
         for key, _ in ready:
             if key.fd == self._link.complaints:
                 data = os.read(key.fd, PIECE)
-                self.said = (self.said + data.decode(errors="replace"))[-4000:]
+                self.output = (self.output + data.decode(errors="replace"))[-4000:]
                 if not data:
                     self._selector.unregister(key.fileobj)
             elif (frames := self._link.way.read()) is None:
@@ -225,7 +219,7 @@ class AgentConnection:
         """End the connection, and explain why no agent answered."""
         ended = not self.open and not why
         code = self.kill()
-        return self._link.fault(host, f"{self.noise}{self.said}{why}", code if ended else None, seconds)
+        return self._link.fault(host, f"{self.noise}{self.output}{why}", code if ended else None, seconds)
 
     def _write(self) -> None:
         with contextlib.suppress(OSError):

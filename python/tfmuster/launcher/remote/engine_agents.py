@@ -53,27 +53,16 @@ _LOOK_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """The agents that an engine must start.
+    """The agents that an engine must start."""
 
-    Attributes
-    ----------
-    job : str
-        The name of this attempt, in letters and digits.
-    count : int
-        Number of agents.
-    launcher_addresses : tuple of str
-        Addresses of this process, as ``host:port``.
-    seconds : float
-        Time limit for all agents to connect, in seconds.
-    env : dict
-        Environment variables of the agents. They contain the job's secret, so never put them on a command
-        line.
-    """
-
+    #: The name of this attempt, in letters and digits.
     job: str
     count: int
+    #: As ``host:port``.
     launcher_addresses: tuple[str, ...]
+    #: Time limit for all agents to connect.
     seconds: float
+    #: Contains the job's secret, so never put it on a command line.
     env: dict[str, str]
 
     def command(
@@ -129,14 +118,9 @@ def run_with_agents(
 ) -> tuple[Run, Failure | None]:
     """Run a job to its end. Return the run, and the first failure of its last attempt.
 
-    `launcher_addresses` are names of this machine for the agents. Default: all that it has.
-
-    Raises
-    ------
-    LaunchError
-        If an agent can't be started, or its host can't take part.
-    RendezvousError
-        If not all agents connect in time.
+    `launcher_addresses` are names of this machine for the agents. Default: all that it has. Raises
+    LaunchError if an agent can't be started or its host can't take part, and RendezvousError if not all
+    agents connect in time.
     """
     hosts = tuple(launcher_addresses) or ("127.0.0.1", *host_names())
 

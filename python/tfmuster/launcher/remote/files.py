@@ -97,16 +97,16 @@ class Arriving:
         with self._part.open("ab") as file:
             file.write(piece)
 
-    def keep(self, said: Message) -> bool:
+    def keep(self, message: Message) -> bool:
         """Give the complete file its name. Return whether it was kept.
 
         Raises DamagedError if the sender could not read the whole file, or it is a damaged checkpoint.
         """
-        name = self._name(said)
+        name = self._name(message)
         if name is None:
             self.drop()
             return False
-        if said.get("incomplete"):
+        if message.get("incomplete"):
             self.drop()
             raise DamagedError(str(name))
         self._part.touch()
@@ -118,15 +118,15 @@ class Arriving:
                 os.fsync(file.fileno())
         path = self._place(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        if said.get("executable"):
+        if message.get("executable"):
             self._part.chmod(self._part.stat().st_mode | 0o100)
         self._part.replace(path)
         self._checksum = _Checksum()
         return True
 
-    def remove(self, said: Message) -> None:
+    def remove(self, message: Message) -> None:
         """Remove a checkpoint that was removed at the other end, if there is a newer one here."""
-        name = self._name(said)
+        name = self._name(message)
         step = None if name is None else checkpoint_step(name.name)
         if name is None or step is None:
             return
@@ -140,9 +140,9 @@ class Arriving:
         self._part.unlink(missing_ok=True)
         self._checksum = _Checksum()
 
-    def _name(self, said: Message) -> PurePosixPath | None:
+    def _name(self, message: Message) -> PurePosixPath | None:
         """Return the name of a file; None if it may not be kept."""
-        name = PurePosixPath(said["path"])
+        name = PurePosixPath(message["path"])
         if name.is_absolute() or ".." in name.parts or not name.parts or not self._may_arrive(name.parts):
             return None
         return name
@@ -165,10 +165,7 @@ class _Checksum:
 
 
 def script_to_send(path: Path) -> tuple[str, str]:
-    """Return the path of a script, and its name in the folder that it is sent to.
-
-    Raises LaunchError if the file can't be read, is not a script, or is too large.
-    """
+    """Return the path of a script, and its name at the other end. Raises LaunchError if it can't be sent."""
     if path.suffix.lower() not in SCRIPTS:
         raise LaunchError(
             Words("{} sends a .py or .R script.", _COPY),
@@ -295,10 +292,7 @@ class Arrivals:
 
 
 def files_to_continue(run_dir: Path, task: str) -> list[tuple[str, str]]:
-    """Return the files from which a task on another machine continues a run: the path and name of each.
-
-    They are what the chief adds to, the checkpoints, and what hosts of this run have sent into it.
-    """
+    """Return path and name of the files that a task on another machine needs to continue a run."""
     checkpoints = [path.relative_to(run_dir) for path in run_dir.glob("checkpoints*/*")]
     names = {
         *map(PurePosixPath, _CONTINUED),

@@ -217,16 +217,16 @@ _FAULTS = (
 )
 
 
-def explain_ssh_failure(host: str, said: str, code: int | None, seconds: float) -> dict[str, str]:
+def explain_ssh_failure(host: str, output: str, code: int | None, seconds: float) -> dict[str, str]:
     """Explain why a host can't be used: ``code``, ``message``, ``fix`` and ``said``, ssh's last line.
 
-    `said` is the error output of ssh, and the output of a login shell. The exit `code` of ssh is None if it
+    `output` is the error output of ssh, and the output of a login shell. The exit `code` of ssh is None if it
     had to be killed after `seconds`.
     """
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     last = lines[-1][:300] if lines else ""
     for pattern, name, text, fix in _FAULTS:
-        if match := re.search(pattern, said):
+        if match := re.search(pattern, output):
             known = {"version": __version__, "remote_python": Hint("remote_python")}
             fields = {"host": host, **known, **match.groupdict()}
             return {"code": name, "message": text.format(**fields), "fix": fix.format(**fields), "said": last}

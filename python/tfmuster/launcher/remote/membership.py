@@ -177,10 +177,7 @@ def _lost_hosts(error: LaunchError) -> set[str]:
 
 
 def discovered_hosts(command: str) -> tuple[Host, ...]:
-    """Return the hosts of this moment, a line ``host:slots`` of a shell command each. There may be none.
-
-    Raises LaunchError if the command fails, takes too long, or prints something else.
-    """
+    """Return the hosts that a shell command prints, if any. Raises LaunchError if that fails."""
     problem = None
     try:
         answer = ask("sh", "-c", command, seconds=_ANSWER_SECONDS)

@@ -103,7 +103,7 @@ class WorkerProxy:
             return self._lost(f"nothing heard for {self._connection.silence:.0f} s")
         if self._ending:
             return 1
-        messages = self._connection.said.strip().splitlines()
+        messages = self._connection.output.strip().splitlines()
         return self._lost(messages[-1] if messages else "the connection was closed at the other end")
 
     def _handle(self, kind: bytes, payload: bytes) -> None:

@@ -28,16 +28,14 @@ from .files import Message
 
 @dataclass(frozen=True)
 class AgentPlace:
-    """The place of one task: its type, and the name of its machine.
-
-    `link` describes the connection for the proxy (:mod:`.proxy`), which gets the socket. `own_gpus` is
-    whether the engine has given the agent GPUs that no other agent sees.
-    """
+    """The place of one task: its type, and the name of its machine."""
 
     kind: str
     host: str
+    #: Describes the connection for the proxy (:mod:`.proxy`), which gets the socket.
     link: Message
     agent_socket: socket.socket | None = None
+    #: Whether the engine has given the agent GPUs that no other agent sees.
     own_gpus: bool = False
 
 

@@ -206,10 +206,7 @@ def _connected(
     names: Mapping[str, list[str]],
     spares: SpareAgents | None,
 ) -> Iterator[tuple[Cluster, list[ProxyProcess], list[str]]]:
-    """Yield the cluster, a waiting proxy for each task, and warnings.
-
-    At the end, no process is left, neither here nor on the hosts.
-    """
+    """Yield the cluster, a waiting proxy for each task, and warnings. Leave no process, here or on hosts."""
     name = remote_job.attempt.name
     question = {**remote_job.question(), "names": dict(names)}
     files = remote_job.files()

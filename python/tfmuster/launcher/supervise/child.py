@@ -36,12 +36,7 @@ def run_child(command: Sequence[str], environ: Mapping[str, str], hosts: Iterabl
     """Run a program to its end, and end all its descendants. Return its exit code, negative for a signal.
 
     What prepares a worker's Python is added to the environment. `hosts` are those of the job's tasks, as far
-    as they are known.
-
-    Raises
-    ------
-    LaunchError
-        If the program can't be started.
+    as they are known. Raises LaunchError if the program can't be started.
     """
     job = secrets.token_hex(16)
     folder = Path(tempfile.mkdtemp(prefix="tfmuster-"))

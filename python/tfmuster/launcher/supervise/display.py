@@ -48,10 +48,7 @@ class Display:
 
 
 class _Lines(Display):
-    """Writes lines, and one for each epoch that the chief does not print, as with ``fit(verbose=0)``.
-
-    `chief` is what stands before a line of the chief.
-    """
+    """Writes lines, and one for each epoch that the chief does not print, as with ``fit(verbose=0)``."""
 
     def __init__(self, run_path: Path, chief: str) -> None:
         self._run_path, self._chief = run_path, chief
@@ -193,10 +190,7 @@ class CallbackDisplay(Display):
 
 
 class SafeDisplay(Display):
-    """Switches another display off when it fails, because a display must not end the job.
-
-    The reader of a pipe may have gone, a terminal may be closed, and a function of the caller may raise.
-    """
+    """Switches another display off when it fails, because a display must not end the job."""
 
     def __init__(self, shown: Display) -> None:
         self._shown = shown
@@ -232,14 +226,10 @@ def _discard_output() -> None:
 def progress_snapshot(rows: Sequence[Row], run_path: Path, seconds: float) -> dict[str, Any]:
     """Return the progress of a job that has run for so many seconds, for a progress bar.
 
-    Returns
-    -------
-    dict
-        State of one task (the first that waits, otherwise the first that trains, otherwise the first):
-        ``phase``; ``text``, in words; ``text_beside_bar``, without what the bar shows; and ``epoch``,
-        ``epochs``, ``step`` and ``steps``, numbers or None. State of the run: ``epoch_lines``, a line for
-        each finished epoch that no worker has shown itself; and ``sign_of_life``, what a display without a
-        bar shows if it was silent for long, or None without workers.
+    ``phase``, ``text``, ``text_beside_bar`` (without what the bar shows), ``epoch``, ``epochs``, ``step`` and
+    ``steps`` (numbers or None) are of the first task that waits, else trains, else the first. ``epoch_lines``
+    has a line for each finished epoch that no worker has shown. ``sign_of_life`` is for a silent display
+    without a bar; None without workers.
     """
     states = [state for _, _, state in rows]
     waiting = [state for state in states if state.phase == "waiting"]
@@ -274,10 +264,7 @@ def shown_by(
 
 
 def display(show: str, run_path: Path, chief: str = "") -> Display:
-    """Make the display for `show`: ``"all"``, ``"chief"`` or ``"nothing"``.
-
-    ``chief`` is what stands before a line of the chief.
-    """
+    """Make the display for `show`; `chief` is what stands before a line of the chief."""
     if show == "nothing":
         return Display()
     if (functions := _foreign.get()) is not None:

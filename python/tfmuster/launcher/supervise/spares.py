@@ -157,10 +157,7 @@ class Spares(Waiting):
         return True
 
     def prepare(self, placements: Iterable[Placement]) -> None:
-        """Start a process for each of these that has none, and end those that fit none of them.
-
-        One that can't be started is left out.
-        """
+        """Start a process, if possible, for each placement without one, and end those that fit none."""
         if not self.wanted:
             return
         with self._lock:

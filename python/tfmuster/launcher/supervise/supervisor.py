@@ -57,8 +57,8 @@ _SERVED_SECONDS = 20.0
 class Supervisor:
     """Runs one attempt of a job, whose run gets logs, status and error.
 
-    `show` is the output to show: ``"all"``, ``"chief"`` or ``"nothing"``. `new_hosts` is that of
-    :class:`.restarts.PreemptionOrders`. `spares` wait to become the workers, and those of the next attempt.
+    `show` is that of engines, and `new_hosts` that of :class:`.restarts.PreemptionOrders`. `spares` wait to
+    become the workers, and those of the next attempt.
     """
 
     def __init__(
@@ -216,7 +216,6 @@ class Supervisor:
             self._spares.prepare(self._placements)
 
     def _collect(self) -> None:
-        """Record which workers have ended."""
         changed = False
         for worker in self._workers:
             if worker.code is None and (code := worker.process.poll()) is not None:
@@ -322,7 +321,6 @@ class Supervisor:
         self._display.close()
 
     def _rows(self) -> list[Row]:
-        """Return the rows of the table."""
         states = read_states(self._run.path)
         return [(worker.task, worker.host, worker.doing(states)) for worker in self._workers]
 

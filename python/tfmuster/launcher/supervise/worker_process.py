@@ -37,16 +37,17 @@ _HELD_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Placement:
-    """One process to start: its task, such as ``worker 0``, its argument list and its complete environment.
+    """One process to start."""
 
-    For the proxy of a worker on another machine, `host` names the machine, and `start` starts the proxy.
-    """
-
+    #: Such as ``worker 0``.
     task: str
     is_chief: bool
     command: tuple[str, ...]
+    #: The complete environment.
     env: Mapping[str, str]
+    #: For the proxy of a worker on another machine: that machine.
     host: str = ""
+    #: Starts the proxy.
     start: Callable[[], subprocess.Popen[bytes]] | None = None
 
 
@@ -213,11 +214,7 @@ class WorkerProcess:
         return now - self.seen_note > LEAVING_SECONDS
 
     def look(self, stopped: Mapping[int, int]) -> None:
-        """Record whether a signal has stopped it.
-
-        `stopped` has the processes of this machine that are stopped or have a stopped descendant, each with
-        that process.
-        """
+        """Record whether a signal has stopped it. `stopped` is what :func:`.stopped_trees` returns."""
         remote = self._remote()
         since = float(remote.get("stopped_at") or 0.0)
         if self.code is not None:

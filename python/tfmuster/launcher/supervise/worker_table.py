@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...system.terminal_text import visible
 from ...system.user_code import ipython_shell
-from ...tracking.live.states import State
+from ...tracking.live.states import LEAST_WAIT, State
 from ...tracking.show.summary import in_words
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ _STYLES = {"failed": "red", "done": "green", "training": "cyan", "waiting": "yel
 _WITH_HOST = 90
 #: How many characters of a host's name and of a state are never cut.
 _HOST, _STATE = 16, 12
-#: Smallest share of the time for which it is said that a task waits for another.
-_LEAST_WAIT = 0.1
 #: Width for which the texts of a notebook are made, in characters.
 _NOTEBOOK_WIDTH = 120
 
@@ -42,7 +40,7 @@ def time_left(state: State) -> str:
 
 def waits(state: State) -> str:
     """Return which task a task waits for, and which share of its time; "" if it hardly waits."""
-    if not state.waits_for or (state.wait_share or 0) < _LEAST_WAIT:
+    if not state.waits_for or (state.wait_share or 0) < LEAST_WAIT:
         return ""
     return f"{state.wait_share:.0%} {state.waits_for}"
 

@@ -32,7 +32,7 @@ def leave_note(error: BaseException, *, age: float = 0.0) -> None:
 def note_of(error: BaseException, *, age: float = 0.0) -> dict[str, Any]:
     """Return the fields of an error's note, as :class:`.failure.Failure` describes them.
 
-    ``age`` says how long ago it happened, in seconds: the earliest error of a job is its cause.
+    `age` is how long ago it happened, in seconds.
     """
     text = "".join(traceback.format_exception_only(error)).strip()
     if isinstance(error, SyntaxError):
@@ -48,10 +48,7 @@ def note_of(error: BaseException, *, age: float = 0.0) -> dict[str, Any]:
 
 
 def write_note(path: Path, note: Mapping[str, Any]) -> None:
-    """Write a note as one of this process, which may represent a worker on another machine.
-
-    A failure to write must not hide the failure itself: on a full disk, the note may not fit either.
-    """
+    """Write a note as one of this process, which may represent a remote worker. Ignore write errors."""
     text = json.dumps({"traceback": "", **note, "pid": os.getpid()}, default=str, ensure_ascii=False)
     with contextlib.suppress(OSError), replacing_file(path) as file:
         file.write(text.encode(errors="replace"))

@@ -31,7 +31,6 @@ _PEER_IS_GONE = re.compile(
 )
 #: How long the launcher may take to notice that a worker has ended, in seconds.
 _NOTICED_SECONDS = 1.0
-#: The first line of R's backtrace.
 _R_HEADER = "Backtrace:"
 #: How Python shows errors that tfmuster raises itself.
 _ON_PURPOSE = re.compile(r"tfmuster\.errors\.(\w+): ")
@@ -41,7 +40,6 @@ _AT_START = re.compile(
     r"|WARNING: All log messages before absl::InitializeLog\(\) is called"
     r"|To enable the following instructions: .*rebuild TensorFlow"
 )
-#: What a worker's note has as text.
 _TEXTS_OF_NOTES = ("error", "traceback", "fix", "condition")
 
 
@@ -182,10 +180,7 @@ class Failure:
         return "\n".join([self.headline(), *details, "", f"Full output: {self.log}", *fix])
 
     def details(self, *, shown: bool = False) -> list[str]:
-        """Return the lines below the headline; with `shown`, without the output that was shown.
-
-        Of a traceback they have the user's own lines: the log has the others.
-        """
+        """Return the lines below the headline; with `shown`, without the output that was shown."""
         on_purpose = _ON_PURPOSE.match(self.error)
         # An error of tfmuster itself has all details.
         text = self.error.splitlines()[1:] if on_purpose else []

@@ -9,7 +9,6 @@ from ...options.hints import Hint
 from ...system.user_code import LIBRARY
 from ...words import Words
 
-#: The first line of a traceback.
 HEADER = "Traceback (most recent call last):"
 
 #: How R shows an unhandled error.
@@ -58,10 +57,7 @@ def _first_line(error: str) -> str:
 
 
 def own_lines(traceback: str) -> list[str]:
-    """Return a traceback without the frames of libraries, and with the first lines of the error.
-
-    A traceback that has only frames of libraries keeps the last of them.
-    """
+    """Return a traceback without library frames (or with the last, if all are), and the error's start."""
     frames: list[tuple[str, list[str]]] = []
     error: list[str] = []
     for line in traceback.rstrip().splitlines():
@@ -113,10 +109,7 @@ def without_traceback(traceback: str, error: str, lines: Sequence[str]) -> list[
 
 
 def _last_traceback(lines: Sequence[str]) -> int | None:
-    """Return where the last traceback begins, with those of its causes; None if there is none.
-
-    Earlier ones are of errors that the program has handled.
-    """
+    """Return where the last traceback begins, with those of its causes, or None. Others were handled."""
     headers = [at for at, line in enumerate(lines) if line == HEADER]
     while len(headers) > 1 and _CHAINED.search("\n".join(lines[headers[-2] : headers[-1]])):
         headers.pop()

@@ -109,8 +109,7 @@ def _record(run_dir: Path, about: Mapping[str, object]) -> None:
 class Claim:
     """A run directory that belongs to one job, which is about to start.
 
-    Folders in it are made without ``exist_ok``, so that of several jobs that want the same one only one gets
-    it.
+    Folders in it are made without ``exist_ok``, so that only one of several jobs gets it.
     """
 
     #: Absolute. It exists.
@@ -118,7 +117,7 @@ class Claim:
     #: As its user knows it, for messages.
     shown: Path
     #: The folders that had to be made for it, the innermost first.
-    made: Sequence[Path]
+    created: Sequence[Path]
     _taken: list[Path] = field(default_factory=list)
 
     def take(self, name: str, mode: int = 0o777) -> Path:
@@ -139,9 +138,9 @@ class Claim:
             return
         for folder in self._taken:
             shutil.rmtree(folder, ignore_errors=True)
-        if self.path in self.made:
+        if self.path in self.created:
             (self.path / NAMED).unlink(missing_ok=True)
-        for folder in self.made:
+        for folder in self.created:
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
@@ -184,20 +183,9 @@ def claim_run_dir(
 ) -> Claim:
     """Take a run directory for a job, before anything is written to it.
 
-    Parameters
-    ----------
-    name : str
-        The run's name.
-    run_dir : path, optional
-        The directory; it may exist. Default: a new one, ``runs/<UTC time>-<name>``, with a number behind it
-        if several jobs of this name start in one second.
-    runs : path
-        Folder of the new directory. It is made, too.
-
-    Raises
-    ------
-    LaunchError
-        It has other files under the names of a run's, or it can't be made.
+    `run_dir` may exist. Default: a new ``<UTC time>-<name>`` in the folder `runs`, with a number behind it if
+    several jobs of this name start in one second. Raises LaunchError if the directory has other files under
+    the names of a run's, or can't be made.
     """
     if run_dir is not None:
         _check_free(Path(run_dir).absolute(), Path(run_dir))
@@ -214,7 +202,7 @@ def _make(shown: Path, *, new: bool) -> Claim:
     """Make a run directory. One that must be `new` is marked, and a FileExistsError says that it is not."""
     path = shown.absolute()
     try:
-        made = [folder for folder in (path, *path.parents) if not folder.exists()]
+        created = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=not new)
         if new:
             (path / NAMED).touch()
@@ -222,7 +210,7 @@ def _make(shown: Path, *, new: bool) -> Claim:
         if new and isinstance(error, FileExistsError):
             raise
         raise _not_made(shown, error) from error
-    return Claim(path, shown, made)
+    return Claim(path, shown, created)
 
 
 def claim_call(

@@ -46,16 +46,8 @@ def record_launch(
 ) -> None:
     """Record how a run was launched. Values that look like secrets are not kept.
 
-    Parameters
-    ----------
-    run_dir : Path
-        The run directory.
-    options : sequence of str
-        The job and where it runs, as options of ``tfmuster launch``.
-    command : sequence of str
-        The program and its arguments.
-    env : mapping of str
-        The job's own environment variables. The user's settings of tfmuster are recorded, too.
+    `options` are those of ``tfmuster launch``, and `env` is the job's own. The user's settings of tfmuster
+    are recorded, too.
     """
     settings = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
     settings.pop(TOKEN_VARIABLE, None)
@@ -71,13 +63,8 @@ def record_launch(
 def relaunch_of(run_dir: Path) -> Relaunch:
     """Return how to resume a run.
 
-    Raises
-    ------
-    TfmusterError
-        The run belongs to another user (reason ``foreign``).
-    LaunchError
-        The run has not ended, its program has finished, or it was launched in a way that can't be repeated
-        from here (reason ``resume``).
+    Raises TfmusterError if the run belongs to another user (reason ``foreign``). Raises LaunchError (reason
+    ``resume``) if it has not ended, its program has finished, or its launch can't be repeated from here.
     """
     check_owner(run_dir, run_dir / "run.json", run_dir / "status.json", run_dir / RESUME)
     state = status_of(run_dir)["state"]

@@ -151,10 +151,7 @@ def _save(run_dir: Path, timeout: float) -> dict[str, Any]:
 def asked_to_save(run_dir: Path) -> bool:
     """Return whether another session has asked the launcher, which calls this, to save the run and end it.
 
-    Raises
-    ------
-    TfmusterError
-        Another session has asked to end the run at once.
+    Raises TfmusterError if another session has asked to end the run at once.
     """
     path = run_dir / _STOP
     if not path.exists():

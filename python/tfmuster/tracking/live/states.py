@@ -38,7 +38,7 @@ from ..record.layout import (
 #: How many missing tasks are named, and how many metrics are shown beside the step.
 _MOST_NAMES, _MOST_METRICS = 8, 2
 #: Smallest share of the time for which it is said that a task waits for another.
-_LEAST_WAIT = 0.1
+LEAST_WAIT = 0.1
 #: Fields that say how fast a task trains.
 SPEEDS = ("steps_per_second", "images_per_second")
 _phases: dict[Path, str] = {}
@@ -130,7 +130,7 @@ class State:
         shown = sorted(self.metrics.items(), key=lambda item: item[0] != "loss")[:_MOST_METRICS]
         figures = [f"{name} {value:.4f}" for name, value in shown]
         figures += filter(None, [speed_text(self.measured)])
-        if self.waits_for and (self.wait_share or 0) >= _LEAST_WAIT:
+        if self.waits_for and (self.wait_share or 0) >= LEAST_WAIT:
             figures.append(f"waits {self.wait_share:.0%} for {self.waits_for}")
         return figures
 
@@ -145,7 +145,6 @@ class State:
 
 
 _SHARES = ("sum_share", "wait_share", "waits_for")
-#: What reads a field from JSON, by its type.
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "str": str,
     "bool": bool,
@@ -175,10 +174,7 @@ def _of(number: int, total: int | None) -> str:
 
 
 def say_state(state: State) -> None:
-    """Record the state of this process, if it is a worker of ``tfmuster launch``.
-
-    Errors in writing are ignored: a missing state must not end a training.
-    """
+    """Record the state of this process, if it is a worker of ``tfmuster launch``. Ignore write errors."""
     if path := own_state_path():
         _note_phase(path, state.phase, state.measured if state.phase == "trained" else None)
         with contextlib.suppress(OSError):
@@ -260,10 +256,7 @@ def _path(run_dir: Path, tf_config: str) -> Path | None:
 
 
 def note_phase(run_dir: Path, task: str, phase: str, measured: Mapping[str, object] | None = None) -> None:
-    """Append a line to the task's timeline, maybe with `State.measured`.
-
-    Errors are ignored: a missing line must not end a training.
-    """
+    """Append a line to the task's timeline, maybe with `State.measured`. Ignore write errors."""
     path = run_dir / STATES / f"{file_stem(task)}.jsonl"
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)

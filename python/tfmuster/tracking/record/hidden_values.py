@@ -107,10 +107,7 @@ def without_secret(name: str, value: str) -> str:
 
 
 def is_secret(name: str, value: str | None = None) -> bool:
-    """Return whether the value of an option, a variable or a field with this name is a secret.
-
-    Without a value, the name alone decides.
-    """
+    """Return whether the value of this name is a secret. Without a value, the name alone decides."""
     parts = [part.lower() for part in _PARTS.findall(name)]
     if not parts or _HARMLESS.intersection(parts):
         return False

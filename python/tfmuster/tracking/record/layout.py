@@ -141,20 +141,14 @@ def utc_now() -> str:
 
 
 def write_json(path: Path, value: Mapping[str, object], *, mode: int = 0o666) -> None:
-    """Replace a JSON file atomically: a reader gets the old or the new content, never a part.
-
-    `mode` are the permissions of the file, before the umask applies.
-    """
+    """Replace a JSON file atomically. `mode` are its permissions before the umask applies."""
     data = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     with replacing_file(path, mode=mode) as file:
         file.write(data)
 
 
 def append_json(path: Path, line: Mapping[str, object]) -> None:
-    """Append one line of JSON to a file. NaN and infinity become ``null``.
-
-    The line is written with one system call, so that lines of several processes do not mix.
-    """
+    """Append a line of JSON with one system call, so that lines do not mix. NaN and infinity become null."""
     with path.open("ab") as file:
         file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 

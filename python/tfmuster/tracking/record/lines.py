@@ -26,10 +26,7 @@ _fits = itertools.count(1)
 
 
 def next_fit() -> int:
-    """Return the number of the training that begins in this process, from 1.
-
-    A program may train several times, for example once for each fold of its data.
-    """
+    """Return the number of the training that begins in this process, from 1."""
     return next(_fits)
 
 
@@ -38,18 +35,8 @@ def append_metrics(
 ) -> None:
     """Append a line to the run directory, if this process belongs to a job.
 
-    Parameters
-    ----------
-    fit : int
-        Number of the training, of :func:`next_fit`.
-    epoch : int
-        Epoch of this training, from 1.
-    values : mapping
-        The metrics, by their names in Keras.
-    shown : bool
-        Whether the program shows them itself.
-    images_per_second : float, optional
-        Speed of the training, if known.
+    `fit` is the number of the training (:func:`next_fit`), and `epoch` counts from 1 in it. `values` are by
+    their names in Keras, and `shown` is whether the program shows them itself.
     """
     if run_dir := own_run_dir():
         line: dict[str, Any] = {"fit": fit, "epoch": epoch, "time": time.time(), "shown": shown}
@@ -71,10 +58,7 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def read_metrics(run_dir: Path) -> list[dict[str, Any]]:
-    """Return the lines of a run directory, in the order of the trainings and their epochs.
-
-    If a restart repeated an epoch, its last line counts.
-    """
+    """Return the lines by training and epoch. Of an epoch that a restart repeated, the last line counts."""
     epochs: dict[tuple[int, int], dict[str, Any]] = {}
     for line in read_json_lines(run_dir / METRICS):
         # A program may write an endless epoch.
@@ -107,18 +91,10 @@ def epoch_line(values: Mapping[str, Any]) -> str:
 
 
 def say_note(about: str, text: str, **fields: object) -> None:
-    """Append a note to the run directory, if this process belongs to a job.
+    """Append a note to the run directory, if this process belongs to a job. Ignore write errors.
 
-    Errors in writing are ignored: a missing note must not end a training.
-
-    Parameters
-    ----------
-    about : str
-        What the note is about, such as ``input``.
-    text : str
-        One line for people.
-    **fields
-        The same for programs.
+    `about` is its subject, such as ``input``, `text` one line for people, and `fields` are the same for
+    programs.
     """
     if run_dir := own_run_dir():
         with contextlib.suppress(OSError):

@@ -37,10 +37,7 @@ def check_own(run_dir: Path, path: Path) -> None:
 
 
 def check_owner(*paths: Path) -> None:
-    """Raise TfmusterError (reason ``foreign``) if one of the paths that exist is another user's.
-
-    Such files name processes to end or commands to run.
-    """
+    """Raise TfmusterError (reason ``foreign``) if one of the paths that exist is another user's."""
     for path in paths:
         if path.exists() and (owner := foreign(path)):
             _refuse(path, owner, None)

@@ -159,10 +159,7 @@ def _known(entries: Mapping[str, Any], checks: Mapping[str, _Check]) -> dict[str
 
 
 def record_info(run_dir: Path, about: Mapping[str, Any]) -> None:
-    """Replace ``run.json``, which only this user can read.
-
-    Values in the command that look like secrets are not written.
-    """
+    """Replace ``run.json``, which only this user can read. Secrets in the command are not written."""
     shown = {**about, "command": without_secrets(about.get("command", ()))}
     write_json(run_dir / "run.json", shown, mode=0o600)
 

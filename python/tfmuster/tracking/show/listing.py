@@ -149,17 +149,8 @@ def _matching(runs: list[Run], named: str | None) -> list[Run]:
 def ended_before(age: str, folder: Folders = RUNS) -> list[Run]:
     """Return this user's runs of a folder that ended longer ago than `age`, oldest first.
 
-    Parameters
-    ----------
-    age : str
-        A number and a unit: ``"12h"`` (hours), ``"30d"`` (days), ``"8w"`` (weeks).
-    folder : path or sequence of path
-        Folder of the runs, or several.
-
-    Raises
-    ------
-    TfmusterError
-        If `age` is something else.
+    `age` is a number and a unit: ``"12h"`` (hours), ``"30d"`` (days), ``"8w"`` (weeks). Raises TfmusterError
+    if it is something else.
     """
     match = re.fullmatch(r"([0-9]{1,6})([hdw])", age.strip()) if isinstance(age, str) else None
     if match is None:

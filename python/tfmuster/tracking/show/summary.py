@@ -80,10 +80,7 @@ _PROGRESS = (
 
 
 def task_rows(run: Run) -> list[dict[str, Any]]:
-    """Return one row per task: what :meth:`Run.status` knows of it, None for what is not known.
-
-    The texts are for a terminal, whoever has written them.
-    """
+    """Return a row of terminal-safe texts per task, from :meth:`Run.status`; None for what is not known."""
     rows = []
     for task, entry in run.status()["tasks"].items():
         progress = entry.get("progress", {})
@@ -121,10 +118,7 @@ def last_epoch(run: Run) -> str:
 
 
 def summary(run: Run) -> dict[str, str]:
-    """Summarize a run by label: its program, the state of each task, its notes, and the first failure.
-
-    The texts are for a terminal, whoever has written them: R shows them, too.
-    """
+    """Summarize a run by label, in terminal-safe texts: its program, tasks, notes and first failure."""
     info, status, error = run.info(), run.status(), run.error()
     command = " ".join(info.get("command", []))
     known: dict[str, Any] = {

@@ -48,7 +48,7 @@ class Tail:
         self._encoding = run.encoding
 
     def unfinished(self) -> bool:
-        """Whether there may be more lines. Ask before you read, or you may miss the last ones."""
+        """Return whether there may be more lines. Ask before you read, or you may miss the last ones."""
         return self._run.goes_on
 
     def new_lines(self, *, last: bool = False) -> list[str]:

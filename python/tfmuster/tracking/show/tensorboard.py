@@ -73,24 +73,10 @@ def tensorboard_callback(folder: str | os.PathLike[str] | None = None, **options
 
 
 def start_tensorboard(run: Run, *, port: int = 0) -> dict[str, Any]:
-    """Start TensorBoard with the logs of a run, on this machine's loopback address.
+    """Start TensorBoard with the logs of a run on this machine's loopback. Return ``url`` and ``pid``.
 
-    Parameters
-    ----------
-    run : Run
-        A run whose program used :func:`tensorboard_callback`.
-    port : int
-        Port to listen on; 0 (the default) chooses a free one.
-
-    Returns
-    -------
-    dict
-        ``url`` and ``pid``. The server runs until you end its process.
-
-    Raises
-    ------
-    TfmusterError
-        If the run has no such logs, or TensorBoard does not start.
+    `port` 0 chooses a free one. The server runs until you end its process. Raises TfmusterError if the run
+    has no logs of :func:`tensorboard_callback`, or TensorBoard does not start.
     """
     _need_tensorboard()
     folder = run.path / TENSORBOARD

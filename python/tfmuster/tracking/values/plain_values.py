@@ -54,11 +54,8 @@ class DamagedError(ValueError):
 def write_plain(file: BinaryIO, value: object, where: str = "value") -> None:
     """Write a value. `where` is its name in errors; without one, errors name its keys.
 
-    Raises
-    ------
-    NotPlainError
-        The value is not made of None, booleans, numbers, text, bytes, dates, paths, NumPy arrays, tensors,
-        pandas data, Keras models, and lists, tuples, sets and dicts of them.
+    Raises NotPlainError unless it is made of None, booleans, numbers, text, bytes, dates, paths, NumPy
+    arrays, tensors, pandas data, Keras models, and lists, tuples, sets and dicts of them.
     """
     writing = _Writing()
     try:
@@ -76,13 +73,7 @@ def write_plain(file: BinaryIO, value: object, where: str = "value") -> None:
 
 
 def read_plain(file: BinaryIO) -> Any:
-    """Read a value. Whatever the file holds, no code of it runs.
-
-    Raises
-    ------
-    DamagedError
-        `write_plain` has not written this file.
-    """
+    """Read a value, running no code of the file. Raises DamagedError if `write_plain` has not written it."""
     try:
         with zipfile.ZipFile(file) as archive:
             if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
@@ -297,13 +288,7 @@ class _Reading:
 
 
 def plain_error(error: BaseException) -> dict[str, Any]:
-    """Return an exception as plain data: the name of a built-in one, and its arguments.
-
-    Raises
-    ------
-    NotPlainError
-        It is of another class, which only code could make.
-    """
+    """Return a built-in exception's name and arguments. Raises NotPlainError for other classes."""
     kind = type(error)
     if getattr(builtins, kind.__name__, None) is not kind:
         raise NotPlainError(f"the error is a {kind.__module__}.{kind.__qualname__}")

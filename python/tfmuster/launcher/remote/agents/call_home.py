@@ -41,10 +41,7 @@ _GIVING_UP_SECONDS = 10.0
 def call_home(
     launcher_addresses: Sequence[str], token: str, about: Mapping[str, object], seconds: float
 ) -> Way:
-    """Connect to the launcher, introduce this agent, and wait until all other agents have connected.
-
-    Raises LaunchError if the launcher can't be reached at any address, or refuses this agent.
-    """
+    """Connect to the launcher, and wait until all other agents have. Raises LaunchError if that fails."""
     end = time.monotonic() + seconds
     parent = os.getppid()
     problems: dict[str, str] = {}

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ReportRenewal", "report_html", "write_report"]
 
-#: File name of the page in the run directory.
 REPORT = "report.html"
 
 _TAIL_LINES = 40
@@ -120,10 +119,7 @@ def write_report(run: Run, path: str | os.PathLike[str] | None = None) -> str:
 class ReportRenewal:
     """Replaces ``report.html`` in a run directory if it is there. No failure of it ends the job.
 
-    Parameters
-    ----------
-    run : Run
-        The run, which any program can write to, so that its files may hold anything.
+    Any program can write to the run, so its files may hold anything.
     """
 
     def __init__(self, run: Run) -> None:

@@ -164,12 +164,8 @@ class Timeline:
 def timeline(events: Mapping[str, Sequence[Mapping[str, Any]]], end: float) -> Timeline | None:
     """Compute a row for each task with its phases over time; None if there are no events.
 
-    Parameters
-    ----------
-    events : mapping
-        For each task, events with ``time`` (seconds since the epoch) and ``phase``, in order.
-    end : float
-        End of the time axis, in seconds since the epoch.
+    `events` has, for each task, ``time`` (seconds since the epoch) and ``phase``, in order. `end` is the end
+    of the time axis, in seconds since the epoch.
     """
     times = [event["time"] for row in events.values() for event in row]
     if not times:
