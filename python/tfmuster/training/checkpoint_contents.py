@@ -171,7 +171,8 @@ def data_of(model: keras.Model) -> dict[str, Any]:
     if call is not None and call.document:
         return about | {name: call.document[name] for name in _SAME if name in call.document}
     epochs = training_epochs(model)
-    if epochs is None or (adapter := epochs.data_adapter) is None:
+    adapter = getattr(epochs, "data_adapter", None)
+    if epochs is None or adapter is None:
         # The coordinator of parameter servers reads no data itself.
         return about
     for name, attribute in (("batch size", "batch_size"), ("number of rows", "_num_samples")):
