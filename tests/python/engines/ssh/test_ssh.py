@@ -496,7 +496,8 @@ class TestFourHosts:
     def test_nothing_runs_on_without_its_agent(self, network: Network) -> None:
         put(network, "t.py", "import time\nprint('ready', flush=True)\ntime.sleep(99)\n")
         process = network.start("-H", "node1,node2", "t.py")
-        wait_until(lambda: any("t.py" in line for line in network.machines["node2"].processes()), 15)
+        log = "*/logs/worker-1.log"
+        wait_until(lambda: any("ready" in path.read_text() for path in (network.work / "runs").glob(log)), 15)
         (agent,) = [
             line
             for line in network.machines["node2"].processes()
