@@ -17,6 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from tfmuster.keras_compat import seams
+from tfmuster.system import unseeded
 from tfmuster.system.register import TESTED, Private, Seam, rows
 from tfmuster.worker import seams as of_reticulate
 
@@ -26,6 +27,7 @@ TITLES = {
     "tensorflow": "TensorFlow",
     "tf_keras": "Keras 2 (tf-keras)",
     "jax": "JAX",
+    "numpy": "NumPy",
     "reticulate": "reticulate (of R)",
 }
 
@@ -79,7 +81,7 @@ def users() -> dict[str, list[str]]:
 
 def page() -> str:
     """Return the page of all rows."""
-    registers = {**vars(seams), **vars(of_reticulate)}
+    registers = {**vars(seams), **vars(of_reticulate), **vars(unseeded)}
     groups = {name: value if isinstance(value, list) else [value] for name, value in registers.items()}
     used = users()
     names = {id(row): name for name, group in groups.items() for row in group if isinstance(row, Seam)}
@@ -87,10 +89,11 @@ def page() -> str:
         "# Names of other packages",
         "",
         "tfmuster repairs Keras and TensorFlow for several workers, and so it replaces or reads names of "
-        "theirs that are not public, and some of reticulate. Each is a row of `keras_compat/seams.py` or "
-        "`worker/seams.py`, from which this page is written. All rows are looked at before anything is "
-        "replaced. A release without an essential row is refused; without an optional one, its feature is "
-        "off. `make seams` tries the newest releases and nightly builds.",
+        "theirs that are not public, and some of reticulate and NumPy. Each is a row of "
+        "`keras_compat/seams.py`, `worker/seams.py` or `system/unseeded.py`, from which this page is "
+        "written. All rows are looked at before anything is replaced. A release without an essential row is "
+        "refused; without an optional one, its feature is off. `make seams` tries the newest releases and "
+        "nightly builds.",
         "",
         "An attribute of an object has a star. It is read or set, and not replaced.",
         "",

@@ -156,12 +156,12 @@ DEFAULT_GRACE_SECONDS: Final = 30.0
 LARGEST_SEED: Final = 2**31 - 1
 
 
-def given_seed() -> int | None:
+def given_seed(environ: Mapping[str, str] | None = None) -> int | None:
     """Return the job's seed in ``TFMUSTER_SEED``; None if it is not set.
 
     Raises TfmusterError if it is not a whole number from 0 to 2147483647.
     """
-    text = os.environ.get(SEED_VARIABLE, "").strip()
+    text = (os.environ if environ is None else environ).get(SEED_VARIABLE, "").strip()
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= LARGEST_SEED):

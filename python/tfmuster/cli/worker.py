@@ -68,10 +68,10 @@ def worker(
             reason="no-engine",
         )
     environment = {FACE_VARIABLE: "shell", **os.environ, **gpus_here()}
-    if task is not None:
-        environment |= task_variables(task, environment)
     settings = {START_TIMEOUT_VARIABLE: start_timeout, SEED_VARIABLE: seed}
     environment |= {variable: str(value) for variable, value in settings.items() if value is not None}
+    if task is not None:
+        environment |= task_variables(task, environment)
     if no_keras_compat:
         environment[KERAS_COMPAT_VARIABLE] = "0"
     arguments = resolve_command(program)

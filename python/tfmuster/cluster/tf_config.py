@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import hashlib
 import os
 import sys
 from collections.abc import Mapping
@@ -13,7 +14,16 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from ..environment import INDEPENDENT_VARIABLE, IS_CHIEF_VARIABLE, PROCESS_VARIABLE, TF_CONFIG_VARIABLE, is_on
+from ..environment import (
+    INDEPENDENT_VARIABLE,
+    IS_CHIEF_VARIABLE,
+    LARGEST_SEED,
+    PROCESS_VARIABLE,
+    SEED_VARIABLE,
+    TF_CONFIG_VARIABLE,
+    given_seed,
+    is_on,
+)
 from ..errors import ClusterError, TfmusterError
 from ..options.hints import Hint
 from ..system.say import say
@@ -201,6 +211,8 @@ def _say_once(text: str) -> None:
 def task_variables(task: Task, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a task's process, whose other variables are ``environ``."""
     variables = {"TF_CONFIG": tf_config_json(task), IS_CHIEF_VARIABLE: str(int(task.is_chief))}
+    if (seed := given_seed(environ)) is not None:
+        variables[SEED_VARIABLE] = str(seed_of_task(task, seed, environ))
     place = jax_process(task) if environ.get("KERAS_BACKEND", "").lower() == "jax" else None
     if place is not None:
         # What keras.distribution.initialize() reads on JAX.
@@ -211,6 +223,14 @@ def task_variables(task: Task, environ: Mapping[str, str]) -> dict[str, str]:
             "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
         }
     return variables
+
+
+def seed_of_task(task: Task, job_seed: int, environ: Mapping[str, str]) -> int:
+    """Return the seed of a task's generators: the job's, and another for each further independent worker."""
+    if task.type not in TRAINING or task.is_chief or not is_on(INDEPENDENT_VARIABLE, environ):
+        return job_seed
+    digest = hashlib.sha256(f"{job_seed} {task.name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") % (LARGEST_SEED + 1)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,12 @@ all training tasks stay as they are, because the program has seeded them itself.
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterable, Mapping
 
+from ..cluster.spec import Task
+from ..cluster.tf_config import seed_of_task
 from ..environment import LARGEST_SEED, SEED_VARIABLE, given_seed
 from ..net.channel import Message
 from ..system.generators import (
@@ -44,14 +47,15 @@ def read_seed(value: object) -> int | None:
     raise ValueError("not a seed")
 
 
-def take_seed(agreed: Message) -> None:
-    """Seed the generators of this task, unless they have the job's seed already."""
-    seed = read_seed(agreed.get("seed"))
+def take_seed(agreed: Message, task: Task) -> None:
+    """Seed the generators of this task, unless they have its seed already."""
+    job = read_seed(agreed.get("seed"))
+    seed = None if job is None else seed_of_task(task, job, os.environ)
     if seed is None or job_seed() == seed:
         return
     here = given_seed()
-    if here is not None and here != seed:
-        say(f"tfmuster: {SEED_VARIABLE} is {here} here and {seed} on the chief; this task takes the chief's.")
+    if here not in (None, job, seed):
+        say(f"tfmuster: {SEED_VARIABLE} is {here} here and {job} on the chief; this task takes the chief's.")
     seeded = agreed.get("seeded") or ()
     seed_generators(seed, leave=seeded)
     if "TensorFlow" not in seeded:

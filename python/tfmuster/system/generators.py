@@ -6,16 +6,16 @@ rows in the same order, only if their generators have the same seed.
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import hashlib
-import itertools
+import importlib
 import os
 import sys
 from collections.abc import Callable, Container
-from typing import Any
 
 from ..environment import PROCESS_VARIABLE, SEED_VARIABLE
 from .embedded_r import r_random_state, seed_r
+from .unseeded import seed_unseeded
 
 #: The seed that the tasks of this job have agreed on, if they have.
 _agreed: list[int] = []
@@ -40,35 +40,16 @@ def generator_states() -> dict[str, str]:
 
 
 def seed_generators(seed: int, leave: Container[str] = ()) -> None:
-    """Seed the generators that this process has, without those that `leave` names."""
+    """Seed the generators of this process, without those that `leave` names."""
     _agreed[:] = [seed]
+    # A generator that the program imports later would begin with a seed of its own.
+    for module in ("random", "numpy.random"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
     for name, (state, set_seed) in _GENERATORS.items():
         if name not in leave and (name == "R" or state() is not None):
             set_seed(seed)
-    if "numpy.random" in sys.modules:
-        seed_new_numpy_generators(seed)
-
-
-def seed_numpy(seed: int) -> None:
-    """Seed NumPy's global generator. NumPy itself may still be being imported."""
-    sys.modules["numpy.random"].seed(seed)
-
-
-def seed_new_numpy_generators(job_seed: int) -> None:
-    """Let ``numpy.random.default_rng()`` make generators from the job's seed where it gets none."""
-    random: Any = sys.modules["numpy.random"]
-    stock = getattr(random.default_rng, "__wrapped__", random.default_rng)
-    count = itertools.count()
-
-    @functools.wraps(stock)
-    def default_rng(seed: object = None) -> object:
-        if seed is None:
-            seed = random.SeedSequence(job_seed, spawn_key=(next(count),))
-        return stock(seed)
-
-    # A function is pickled by its place.
-    default_rng.__module__, default_rng.__qualname__ = "numpy.random", "default_rng"
-    random.default_rng = default_rng
+    seed_unseeded(seed)
 
 
 def tensorflow_seed() -> int | None:
@@ -94,6 +75,10 @@ def _seed_python(seed: int) -> None:
     sys.modules["random"].seed(seed)
 
 
+def _seed_numpy(seed: int) -> None:
+    sys.modules["numpy.random"].seed(seed)
+
+
 def _numpy_state() -> object:
     random = sys.modules.get("numpy.random")
     if random is None:
@@ -105,6 +90,6 @@ def _numpy_state() -> object:
 #: For each generator, the function that returns its state, or None, and the one that seeds it.
 _GENERATORS: dict[str, tuple[Callable[[], object], Callable[[int], None]]] = {
     "Python": (_python_state, _seed_python),
-    "NumPy": (_numpy_state, seed_numpy),
+    "NumPy": (_numpy_state, _seed_numpy),
     "R": (r_random_state, seed_r),
 }

@@ -1,7 +1,7 @@
 """Registers of seams: names of other packages that are not public, and what is expected of them.
 
 :mod:`tfmuster.keras_compat.seams` has those of Keras and TensorFlow, :mod:`tfmuster.worker.seams` those of
-reticulate.
+reticulate, :mod:`tfmuster.system.unseeded` that of NumPy.
 
 `check` looks at all rows before anything is replaced, and refuses releases that do not have what an essential
 row expects. An optional row that does not fit switches its feature off. `Seam.replace` is the only place that
@@ -29,6 +29,7 @@ TESTED: Final = {
     "tensorflow": ((2, 16), (2, 21)),
     "tf_keras": ((2, 16), (2, 21)),
     "jax": ((0, 6), (0, 7)),
+    "numpy": ((1, 26), (2, 4)),
     "reticulate": ((1, 28), (1, 46)),
 }
 _MISSING: Final = object()

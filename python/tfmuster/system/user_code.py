@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import re
@@ -33,10 +34,8 @@ def user_line(r_function: str = "") -> str | None:
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        path, number = frame.f_code.co_filename, frame.f_lineno
-        # What a dataclass of this package has generated is in no file.
-        in_package = str(frame.f_globals.get("__name__")).startswith(_PACKAGE)
-        if not in_package and not LIBRARY.search(path):
+        if is_of_the_user(frame):
+            path, number = frame.f_code.co_filename, frame.f_lineno
             code = linecache.getline(path, number, frame.f_globals).strip()
             place = f"{_short(path)}, line {number}"
             return f"{place}: {code}" if code else place
@@ -46,6 +45,18 @@ def user_line(r_function: str = "") -> str | None:
     calls = [call for call in calls[begin:] if not _EVALUATES.match(call)]
     named = [call for call in calls if call.removeprefix("tfmuster::").startswith(f"{r_function}(")]
     return next(iter(named[-1:] or calls), None)
+
+
+def is_of_the_user(frame: FrameType) -> bool:
+    """Return whether a frame runs the user's code: neither a library's, nor Python's, nor this package's."""
+    # What a dataclass of this package has generated is in no file.
+    in_package = str(frame.f_globals.get("__name__")).startswith(_PACKAGE)
+    return not in_package and not _is_library(frame.f_code.co_filename)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_library(path: str) -> bool:
+    return LIBRARY.search(path) is not None
 
 
 def user_script() -> str | None:

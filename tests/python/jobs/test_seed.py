@@ -21,11 +21,10 @@ DRAWS = (
     "import random, subprocess, sys",
     "drawn = [random.random()]",
     "assert 'numpy' not in sys.modules, 'NumPy was imported only to seed it'",
-    "import json, os, pickle",
+    "import json, os",
     "import numpy as np",
     "drawn += [hash('tfmuster'), np.random.rand(), *(np.random.default_rng().random() for _ in range(2))]",
-    "pickle.dumps(np.random.default_rng)",
-    "assert np.random.default_rng(seed=42).random() == np.random.Generator(np.random.PCG64(42)).random()",
+    "drawn += [random.Random().random(), np.random.RandomState().rand()]",
     "child = subprocess.check_output([sys.executable, '-c', 'import random; print(random.random())'])",
     "print(json.dumps([drawn, float(child)]), flush=True)",
     "if os.environ['TFMUSTER_RESTART'] == '0' and json.loads(os.environ['TF_CONFIG'])['task']['index']:",
@@ -47,7 +46,7 @@ def test_all_workers_draw_the_same_after_a_restart_too_but_not_their_children(tm
     own, children = zip(*numbers, strict=True)
     assert all(values == own[0] for values in own)
     assert own[0][::2][:2] == [random.Random(5).random(), np.random.RandomState(5).rand()]
-    assert len(set(own[0])) == 5
+    assert len(set(own[0])) == 7
     assert len(set(children)) == len(children)
     assert read_json(only_run(tmp_path) / "run.json")["seed"] == 5
 
@@ -69,6 +68,26 @@ def test_the_launcher_draws_a_seed_for_each_job(tmp_path: Path, monkeypatch: pyt
     assert seeds[0] != seeds[1]
     monkeypatch.setenv("TFMUSTER_SEED", "7")
     assert launch(draw, workers=1, run_dir="third", quiet=True)["worker 0"] == random.Random(7).random()
+
+
+def test_independent_workers_draw_their_own_numbers_the_same_at_each_launch(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "train.py",
+        "import json, random",
+        "import numpy as np",
+        "draws = [random.random(), np.random.rand(), np.random.default_rng().random()]",
+        "print(json.dumps([draws, 0]), flush=True)",
+    )
+    launches = []
+    for name, options in {"first": (3, "--independent"), "second": (3, "--independent"), "one": (1,)}.items():
+        done = tfmuster("launch", "--seed", 5, "--run-dir", name, "-n", *options, "train.py", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        launches.append([draws for draws, _ in drawn(tmp_path / name)])
+    first, second, one = launches
+    assert first == second
+    assert len({number for draws in first for number in draws}) == 9
+    assert first[:1] == one
 
 
 @pytest.mark.parametrize("seed", [-1, 2**31, 1.5, True])

@@ -83,7 +83,7 @@ def join_cluster(
     except RendezvousError as error:
         exit_with_code_of(error)
         raise
-    take_seed(control.seed)
+    take_seed(control.seed, task)
     if guarded:
         guard_port(task, control)
         if "tensorflow" in sys.modules:

@@ -32,7 +32,7 @@ class _SeedOnImport:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._waiting = {"random": _seed_python, "numpy.random": _seed_numpy}
+        self._waiting = {"random", "numpy.random"}
         self._looking = False
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
@@ -51,23 +51,21 @@ class _SeedOnImport:
 
         def exec_module(module: "Any") -> None:
             execute(module)
-            if module.__name__ == name and (then := self._waiting.pop(name, None)):
-                then(self._seed)
+            if module.__name__ == name and name in self._waiting:
+                self._waiting.remove(name)
+                _seed(name, self._seed)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
-def _seed_python(seed: int) -> None:
-    sys.modules["random"].seed(seed)
-
-
-def _seed_numpy(seed: int) -> None:
+def _seed(module: str, seed: int) -> None:
+    """Seed the global generator of an imported module, and those that it makes without a seed."""
+    sys.modules[module].seed(seed)
     _tfmuster()
-    from tfmuster.system.generators import seed_new_numpy_generators, seed_numpy
+    from tfmuster.system.unseeded import seed_unseeded
 
-    seed_numpy(seed)
-    seed_new_numpy_generators(seed)
+    seed_unseeded(seed)
 
 
 def _seed_this_process() -> None:
@@ -77,7 +75,8 @@ def _seed_this_process() -> None:
         return
     finder = _SeedOnImport(int(seed))
     for name in [name for name in finder._waiting if name in sys.modules]:
-        finder._waiting.pop(name)(int(seed))
+        finder._waiting.remove(name)
+        _seed(name, int(seed))
     sys.meta_path.insert(0, finder)
 
 
