@@ -10,10 +10,18 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from typing import Final
 
-from ..cluster.spec import Task
+from ..cluster.spec import TRAINING, Task
 from ..cluster.tf_config import seed_of_task
-from ..environment import LARGEST_SEED, SEED_VARIABLE, given_seed
+from ..environment import (
+    HASH_SEED,
+    INDEPENDENT_VARIABLE,
+    LARGEST_SEED,
+    SEED_VARIABLE,
+    given_seed,
+    is_on,
+)
 from ..net.channel import Message
 from ..system.generators import (
     generator_states,
@@ -24,10 +32,16 @@ from ..system.generators import (
 )
 from ..system.say import say
 
+#: Among the generators' states: the hash of a text.
+_HASHES: Final = "hashes"
+
 
 def offered_seed() -> Message:
-    """Return what this task tells the chief: its ``TFMUSTER_SEED``, and the states of its generators."""
-    states = generator_states()
+    """Return what this task tells the chief: its ``TFMUSTER_SEED``, and the states of its generators.
+
+    The seed of Python's hashes is one of them, which can't be set any more.
+    """
+    states = {**generator_states(), _HASHES: str(hash(_HASHES))}
     if (seed := tensorflow_seed()) is not None:
         states["TensorFlow"] = str(seed)
     return {"seed": given_seed(), "generators": states}
@@ -48,7 +62,13 @@ def read_seed(value: object) -> int | None:
 
 
 def take_seed(agreed: Message, task: Task) -> None:
-    """Seed the generators of this task, unless they have its seed already."""
+    """Seed the generators of this task, unless they have its seed already. Say if its hashes differ."""
+    equal = agreed.get("seeded") or ()
+    if task.type in TRAINING and _HASHES not in equal and not is_on(INDEPENDENT_VARIABLE):
+        say(
+            "tfmuster: sets of texts have another order in each worker, because the seeds of Python's hashes "
+            f"differ; before you start a worker's Python or R, set the same seed: export {HASH_SEED}=0"
+        )
     job = read_seed(agreed.get("seed"))
     seed = None if job is None else seed_of_task(task, job, os.environ)
     if seed is None or job_seed() == seed:
@@ -56,7 +76,6 @@ def take_seed(agreed: Message, task: Task) -> None:
     here = given_seed()
     if here not in (None, job, seed):
         say(f"tfmuster: {SEED_VARIABLE} is {here} here and {job} on the chief; this task takes the chief's.")
-    seeded = agreed.get("seeded") or ()
-    seed_generators(seed, leave=seeded)
-    if "TensorFlow" not in seeded:
+    seed_generators(seed, leave=equal)
+    if "TensorFlow" not in equal:
         seed_tensorflow(seed)

@@ -175,12 +175,16 @@ def test_a_missing_worker_is_named_in_time() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.fresh
 def test_workers_agree_on_a_seed_that_nobody_has_set() -> None:
-    done = succeeded(run_job("unseeded.py", 2, limit=90))
+    done = succeeded(run_job("unseeded.py", 2, limit=90, env={"PYTHONHASHSEED": "random"}))
     assert done[0].stdout == done[1].stdout != ""
     assert "own True" in done[0].stdout
-    again = succeeded(run_job("unseeded.py", 2, limit=90))
+    advice = "set the same seed: export PYTHONHASHSEED=0\n"
+    assert all(advice in process.stderr for process in done)
+    again = succeeded(run_job("unseeded.py", 2, limit=90, env={"PYTHONHASHSEED": "0"}))
     assert again[0].stdout != done[0].stdout
+    assert not any(advice in process.stderr for process in again)
 
 
 @pytest.mark.slow
