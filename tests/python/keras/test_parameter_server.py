@@ -170,7 +170,7 @@ def test_one_command_for_each_machine(tmp_path: Path, chief: bool) -> None:
     }
     leader = started.pop("chief 0" if chief else "worker 0")
     try:
-        output, _ = leader.communicate(timeout=90)
+        output, _ = leader.communicate(timeout=170)
         assert leader.returncode == 0, output
         ended = time.monotonic()
         for name, process in started.items():
