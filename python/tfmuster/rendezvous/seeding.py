@@ -31,6 +31,7 @@ from ..system.generators import (
     tensorflow_seed,
 )
 from ..system.say import say
+from ..system.user_code import runs_a_verb
 
 #: Among the generators' states: the hash of a text.
 _HASHES: Final = "hashes"
@@ -62,9 +63,9 @@ def read_seed(value: object) -> int | None:
 
 
 def take_seed(agreed: Message, task: Task) -> None:
-    """Seed the generators of this task, unless they have its seed already. Say if its hashes differ."""
+    """Seed the generators of this task, unless they have its seed already."""
     equal = agreed.get("seeded") or ()
-    if task.type in TRAINING and _HASHES not in equal and not is_on(INDEPENDENT_VARIABLE):
+    if _HASHES not in equal and _trains_users_program(task):
         say(
             "tfmuster: sets of texts have another order in each worker, because the seeds of Python's hashes "
             f"differ; before you start a worker's Python or R, set the same seed: export {HASH_SEED}=0"
@@ -79,3 +80,9 @@ def take_seed(agreed: Message, task: Task) -> None:
     seed_generators(seed, leave=equal)
     if "TensorFlow" not in equal:
         seed_tensorflow(seed)
+
+
+def _trains_users_program(task: Task) -> bool:
+    """Return whether this task runs a program of the user, and trains one model with others."""
+    together = task.type in TRAINING and not task.cluster.jobs.get("ps") and not is_on(INDEPENDENT_VARIABLE)
+    return together and not runs_a_verb()

@@ -65,6 +65,12 @@ def user_script() -> str | None:
     return _short(path) if path is not None and path.endswith(".py") and not LIBRARY.search(path) else None
 
 
+def runs_a_verb() -> bool:
+    """Return whether this process is one of the command line, such as ``tfmuster train``."""
+    path = getattr(sys.modules.get("__main__"), "__file__", None) or ""
+    return path.endswith(("/bin/tfmuster", "/tfmuster/__main__.py"))
+
+
 def _short(path: str) -> str:
     """Return a path relative to the working directory, if it is below that."""
     here = os.path.join(os.getcwd(), "")
