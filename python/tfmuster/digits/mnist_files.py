@@ -7,12 +7,12 @@ the cache.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
 import hashlib
 import http.client
 import os
 import struct
-import sys
 import urllib.request
 import zipfile
 import zlib
@@ -26,7 +26,9 @@ import numpy.typing as npt
 from ..environment import MNIST_VARIABLE, UNPACKED_GB_VARIABLE
 from ..errors import DataError
 from ..system.archives import TooLargeError, check_zip_file
+from ..system.only_one import only_one_process
 from ..system.replace import replacing_file
+from ..system.say import say
 
 #: Keras's own data set and its checksum (keras/src/datasets/mnist.py).
 URL = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"
@@ -71,7 +73,7 @@ def locate(path: str | Path | None = None) -> Path:
         return chosen
     cached = cache_path()
     if not cached.exists():
-        with _only_one_process(cached):
+        with _prepared(cached):
             if not cached.exists():
                 _download(cached)
     _verify(cached)
@@ -198,21 +200,12 @@ def _read_idx(path: Path, *, images: bool) -> npt.NDArray[np.uint8]:
 
 
 @contextlib.contextmanager
-def _only_one_process(target: Path) -> Iterator[None]:
-    """Hold a lock next to ``target``, so that the workers on a machine wait for one download.
-
-    The kernel releases the lock when its process exits, so a killed worker does not block the others.
-    """
+def _prepared(target: Path) -> Iterator[None]:
+    """Hold a lock beside `target` inside the block. A DataError says if nothing can be written there."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if sys.platform == "win32":
-            # Windows has no flock: each process downloads, and the rename keeps the cache consistent.
-            yield
-            return
-        import fcntl
-
-        with target.with_name(f".{target.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        waits = functools.partial(say, f"tfmuster: another process gets {target.name}; this one waits")
+        with only_one_process(target.with_name(f".{target.name}.lock"), waits):
             yield
     except OSError as error:
         raise DataError(

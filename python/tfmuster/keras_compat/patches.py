@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .calls import wrap_calls
 from .data.pipelines import patch_shuffle
+from .downloads import patch_downloads
 from .losses.loss_parts import patch_tapes
 from .losses.loss_reduction import patch_loss
 from .losses.metrics import patch_metric_reads, patch_metrics
@@ -45,15 +46,18 @@ def patch_on_tensorflow() -> None:
     patch_checkpoints()
     patch_stops()
     patch_saved_models()
+    patch_downloads()
 
 
 def patch_on_jax() -> None:
     """Patch Keras 3 on JAX for several processes.
 
-    The chief writes Keras's files, each process takes its rows of a data set's batches, weights and
-    predictions can be read, and calls of ``fit``, ``evaluate``, and ``predict`` are noted and compared.
+    The chief writes Keras's files, a machine downloads a file once, each process takes its rows of a data
+    set's batches, weights and predictions can be read, and calls of ``fit``, ``evaluate``, and ``predict``
+    are noted and compared.
     """
     patch_files()
+    patch_downloads()
     patch_data_sets()
     patch_values()
     patch_agreement()

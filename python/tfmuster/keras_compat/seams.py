@@ -559,6 +559,14 @@ EXPORT_ARCHIVE, TRACK, WRITE_OUT = _seams(
     "ExportArchive ExportArchive.track ExportArchive.write_out",
     SAVE_SAVED_MODEL.why,
 )
+GET_FILE, URLRETRIEVE, EXTRACT_ARCHIVE = (
+    Seam(
+        f"keras.src.utils.file_utils:{name}",
+        "a file is downloaded once on each machine, and is whole when it has its name",
+        essential=False,
+    )
+    for name in ("get_file", "urlretrieve", "extract_archive")
+)
 EDITOR_INIT = Seam("keras.src.saving.file_editor:KerasFileEditor.__init__", LOAD_SAVED_MODEL.why)
 EDITOR_SAVE = Seam("keras.src.saving.file_editor:KerasFileEditor.save", SAVE_SAVED_MODEL.why)
 CALL_LOCATION = Private(
