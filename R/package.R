@@ -25,9 +25,9 @@
   give_way()
 }
 
-# Exported names that must not mask those of keras3, tensorflow and generics. Packages that are attached later
-# mask them, as R does.
-shared_names <- c("evaluate", "callback_tensorboard")
+# Exported names that must not mask those of keras3, tensorflow, generics and tidyr. Packages that are
+# attached later mask them, as R does.
+shared_names <- c("evaluate", "callback_tensorboard", "gather")
 
 # Remove from the attached package what another attached package has. `tfmuster::` still finds it.
 give_way <- function(attached = as.environment("package:tfmuster"), search = base::search()) {

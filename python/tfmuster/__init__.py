@@ -45,6 +45,8 @@ MODULE_OF = {
     "tensorboard_callback": "tracking.show.tensorboard",
     "evaluate_checkpoints": "training.evaluating",
     "scaled_learning_rate": "training.learning_rates",
+    "broadcast": "training.values",
+    "gather": "training.values",
     "launch": "launcher",
     "Local": "options.table",
     "Ssh": "options.table",

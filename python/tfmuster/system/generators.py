@@ -46,10 +46,10 @@ def seed_generators(seed: int, leave: Container[str] = ()) -> None:
     for module in ("random", "numpy.random"):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
+            seed_unseeded(seed, module)
     for name, (state, set_seed) in _GENERATORS.items():
         if name not in leave and (name == "R" or state() is not None):
             set_seed(seed)
-    seed_unseeded(seed)
 
 
 def tensorflow_seed() -> int | None:

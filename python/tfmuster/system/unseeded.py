@@ -90,11 +90,10 @@ def _place(frame: FrameType | None) -> str:
 _current: list[_Entropy] = []
 
 
-def seed_unseeded(job_seed: int) -> None:
-    """Seed what this process makes without a seed from now on, of those of the modules that it has imported.
+def seed_unseeded(job_seed: int, module: str) -> None:
+    """Seed what ``random`` or ``numpy.random``, which is imported, makes without a seed from now on.
 
-    Call it again after an import of ``random`` or ``numpy.random``. It warns if a release of NumPy has no
-    place for it.
+    It warns of a release of NumPy that has no place for it.
     """
     key = str(job_seed).encode()
     if not _current:
@@ -103,17 +102,17 @@ def seed_unseeded(job_seed: int) -> None:
         os.register_at_fork(before=entropy.before_fork, after_in_child=entropy.after_fork)
     elif _current[0].key != key:
         _current[0].begin(key)
-    for seam, wrap in ((NUMPY_ENTROPY, _wrap_numpy), (PYTHON_SEED, _wrap_python)):
-        if seam.module not in sys.modules or seam.replaced:
-            continue
-        if (misfit := seam.misfit()) is None:
-            wrap()
-        else:
-            warnings.warn(
-                f"A feature of tfmuster is off ({seam.why}), because {seam} is not as expected: {misfit}.",
-                TfmusterWarning,
-                stacklevel=3,
-            )
+    seam, wrap = (PYTHON_SEED, _wrap_python) if module == "random" else (NUMPY_ENTROPY, _wrap_numpy)
+    if seam.replaced:
+        return
+    if (misfit := seam.misfit()) is None:
+        wrap()
+    else:
+        warnings.warn(
+            f"A feature of tfmuster is off ({seam.why}), because {seam} is not as expected: {misfit}.",
+            TfmusterWarning,
+            stacklevel=3,
+        )
 
 
 def _wrap_numpy() -> None:

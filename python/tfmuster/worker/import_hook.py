@@ -141,33 +141,33 @@ def _patch_tensorflow() -> None:
 
 def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
     from ..cluster.tf_config import current_task
-    from ..keras_compat.runtime.starting import check_not_started
+    from ..keras_compat.runtime.starting import check_not_started, tensorflow_started
     from ..keras_compat.sums.collectives import checked_communication, prepare_sums, sums_directly
     from ..keras_compat.sums.gradients import wanted_dtype
     from ..rendezvous.task.control_channel import ControlChannel
     from ..rendezvous.task.join import join_cluster
 
     control = ControlChannel.current()
-    if control is not None and control.active:
-        return
-    if (task := current_task()) is None:
+    joined = control is not None and control.active
+    if (joined and tensorflow_started()) or (task := current_task()) is None:
         return
     _refuse_other_cluster(task, jobs, type, index)
     # Report an invalid environment before waiting for the other workers.
     wanted_dtype()
     communication = checked_communication("auto")
     check_not_started("multi_worker_mirrored")
+    # A value that the workers have shared has joined them already.
     join_cluster(task, link=sums_directly(communication))
     prepare_sums(communication)
 
 
 def _joins() -> bool:
-    """Return whether this process is one of several workers that train together and have not joined yet."""
+    """Return whether this process trains with others, and its TensorFlow has not started."""
     from ..cluster.tf_config import current_task, workers_together
+    from ..keras_compat.process import keras_backend
     from ..keras_compat.runtime.starting import tensorflow_started
-    from ..rendezvous.task.control_channel import ControlChannel
 
-    if ControlChannel.current() is not None or tensorflow_started():
+    if tensorflow_started() or keras_backend() == "jax":
         return False
     # With parameter servers, the program chooses how it joins.
     return workers_together() > 1 and (task := current_task()) is not None and not task.cluster.jobs.get("ps")

@@ -36,7 +36,8 @@ def again(generator):
     generator.seed()
     return generator
 
-seed_unseeded(int(sys.argv[1]))
+for module in ('random', 'numpy.random'):
+    seed_unseeded(int(sys.argv[1]), module)
 """
 
 

@@ -77,7 +77,7 @@ def agree_on_call(model: keras.Model, epochs: EpochIterator | None, *, chooses: 
             # The digest says less than the weights themselves.
             del differences["weights"]
         differences |= {difference.name: difference for difference in details.differences}
-    _refuse(f"{call.name} begins", differences)
+    refuse(f"{call.name} begins", differences)
     return chooses
 
 
@@ -116,7 +116,7 @@ def agree_on_stop(model: keras.Model) -> bool:
         return stops
     differences = _compare("the end of an epoch", {"stop_training": stops}, f"call {call.name}")
     one_stops = differences.pop("stop_training", None) is not None
-    _refuse("an epoch ends", differences)
+    refuse("an epoch ends", differences)
     return stops or one_stops
 
 
@@ -125,21 +125,27 @@ def _compare(about: str, document: Mapping[str, object], duty: str) -> dict[str,
     if PROCESS.compare is None:
         return {}
     answer = PROCESS.compare(about, document)
-    if answer.absent:
-        doing = "; ".join(
-            f"{task} {'' if text.startswith('has') else 'is '}{text}" for task, text in answer.absent.items()
-        )
-        raise DataError(
-            f"All workers must {duty}, but {doing}.",
-            fix=f"{duty} on every worker, also if only the chief uses the result",
-            path=None,
-            reason="workers-differ",
-            differences={"call": {**answer.absent}},
-        )
+    refuse_absent(answer.absent, duty)
     return {difference.name: difference for difference in answer.differences}
 
 
-def _refuse(moment: str, by_name: Mapping[str, Difference]) -> None:
+def refuse_absent(absent: Mapping[str, str], duty: str) -> None:
+    """Raise a DataError if workers neglect a duty, such as ``call fit``, and say what they do instead."""
+    if not absent:
+        return
+    doing = "; ".join(
+        f"{task} {'' if text.startswith('has') else 'is '}{text}" for task, text in absent.items()
+    )
+    raise DataError(
+        f"All workers must {duty}, but {doing}.",
+        fix=f"{duty} on every worker, also if only the chief uses the result",
+        path=None,
+        reason="workers-differ",
+        differences={"call": {**absent}},
+    )
+
+
+def refuse(moment: str, by_name: Mapping[str, Difference]) -> None:
     """Raise a DataError if workers differ when, for example, ``fit begins``."""
     if not by_name:
         return
@@ -191,7 +197,7 @@ def agree_on_weight(name: str, value: npt.NDArray[np.generic] | jax.Array) -> No
     """Raise a DataError if the other workers make a weight of another path, shape or type, or none."""
     weight = f"{plain_name(name)} {tuple(value.shape)} {value.dtype}"
     differences = _compare("making a weight", {"weight": weight}, "make the same weights")
-    _refuse("they make a weight", differences)
+    refuse("they make a weight", differences)
 
 
 def other_weight(name: str, text: str) -> DataError | None:
@@ -219,7 +225,7 @@ def agree_on_predictions(model: keras.Model, sizes: list[int]) -> None:
     call = Call.of(model)
     if call is not None and call.compared:
         document = {"number of rows": sum(sizes), "batches": len(sizes)}
-        _refuse("predictions are gathered", _compare("gathering predictions", document, f"call {call.name}"))
+        refuse("predictions are gathered", _compare("gathering predictions", document, f"call {call.name}"))
 
 
 def agree_on_seed(strategy: tf.distribute.Strategy) -> None:

@@ -1,4 +1,7 @@
-"""Collect the documents of an exchange on the chief, and compare them (see :mod:`.agreement`)."""
+"""Collect the documents of an exchange on the chief, and compare them (see :mod:`.agreement`).
+
+A task may send a piece of a value with its document, which all tasks get (see :mod:`.values`).
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,8 @@ class Exchange:
     #: When the exchange ends without the absent tasks (monotonic clock, seconds).
     deadline: float = float("inf")
     entries: dict[str, dict[bytes, list[str]]] = field(default_factory=dict)
+    #: The piece of each task that sends one.
+    pieces: dict[str, object] = field(default_factory=dict)
 
     def add(self, task: str, about: str, document: Mapping[str, object]) -> None:
         """Add the document of a task."""
@@ -75,11 +80,14 @@ class Exchanges:
             raise ValueError("not a document of a task that trains")
         exchange = self.open.setdefault(number, Exchange(number))
         exchange.add(task, str(message["about"]), document)
+        if message.get("piece") is not None:
+            exchange.pieces[task] = message["piece"]
         if message.get("limit") is not None:
             exchange.deadline = min(exchange.deadline, now + float(message["limit"]))
         if len(exchange.abouts) < len(self._tasks):
             return []
-        return self._answer(exchange, {"differ": exchange.differences(self._tasks)})
+        pieces = [[task, exchange.pieces[task]] for task in self._tasks if task in exchange.pieces]
+        return self._answer(exchange, {"differ": exchange.differences(self._tasks), "pieces": pieces})
 
     def absent(self, exchange: Exchange) -> list[str]:
         """Return the tasks for which an exchange waits."""

@@ -14,6 +14,7 @@ from typing import Final
 import orjson
 
 from ...cluster.spec import TRAINING, training_tasks
+from ...net.channel import Message
 from ...system.say import say
 from ...tracking.record.lines import say_note
 from .control_channel import ControlChannel
@@ -72,12 +73,25 @@ def agree(about: str, document: Mapping[str, object], *, timeout: float | None =
     size = len(orjson.dumps(document))
     if size > MAX_DOCUMENT:
         raise ValueError(f"a document of {size} bytes; at most {MAX_DOCUMENT} are allowed")
-    reply = control.ask(
-        {"type": "agree", "about": about, "document": document, "limit": timeout},
-        None if timeout is None else timeout + 10.0,
-    )
-    if reply is None:
-        return Comparison()
+    reply = exchange(control, about, document, timeout=timeout)
+    return Comparison() if reply is None else comparison_in(reply)
+
+
+def exchange(
+    control: ControlChannel,
+    about: str,
+    document: Mapping[str, object],
+    *,
+    piece: object = None,
+    timeout: float | None = None,
+) -> Message | None:
+    """Send a document, perhaps with a piece of a value, and return the answer; None if the job is over."""
+    message = {"type": "agree", "about": about, "document": document, "limit": timeout, "piece": piece}
+    return control.ask(message, None if timeout is None else timeout + 10.0)
+
+
+def comparison_in(reply: Message) -> Comparison:
+    """Return what the chief has found in an exchange."""
     differences = [
         Difference(name, tuple((value, tuple(tasks)) for value, tasks in values))
         for name, values in reply.get("differ", ())

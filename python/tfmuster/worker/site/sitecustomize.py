@@ -65,7 +65,7 @@ def _seed(module: str, seed: int) -> None:
     _tfmuster()
     from tfmuster.system.unseeded import seed_unseeded
 
-    seed_unseeded(seed)
+    seed_unseeded(seed, module)
 
 
 def _seed_this_process() -> None:

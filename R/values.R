@@ -1,0 +1,44 @@
+#' Share values between the workers of a job
+#'
+#' Each worker runs your program. What one of them draws, asks for or finds out by itself, such as the
+#' hyper-parameters of a trial or the time, may differ from what the others have. `broadcast()` returns the
+#' chief's value on every worker, and `gather()` the values of all workers.
+#'
+#' All workers must call these functions equally often and in the same order. The first call waits for all
+#' workers, as [strategy()] does. Values travel through the chief, so they should be small, and in a form that
+#' runs nothing when it is read.
+#'
+#' @param value A vector, factor, array, data frame, or a list of them. `broadcast()` uses only the chief's.
+#' @return `broadcast()`: the chief's value. `gather()`: a list with one value for each worker that trains,
+#'   the chief's first. In one process, and with parameter servers, `value`, and a list of it.
+#' @section Errors: `tfmuster_error_data` with the field `reason`: the value is no data (`not-plain`), a
+#'   worker makes another call or has finished its program (`workers-differ`), or the workers are independent
+#'   (`independent`). `tfmuster_error_rendezvous`: not all workers arrived in time.
+#' @export
+#' @examplesIf tfmuster_available()
+#' broadcast(0.01)
+#' gather(c(rows = 512))
+#' \dontrun{
+#' # In a program that several workers run:
+#' rate <- broadcast(10^runif(1, -4, -1))
+#' rows <- gather(nrow(part))
+#' }
+broadcast <- function(value = NULL) {
+  shared_values("broadcast", value)[[1]]
+}
+
+#' @rdname broadcast
+#' @export
+gather <- function(value) {
+  shared_values("gather", value)
+}
+
+shared_values <- function(name, value, call = rlang::caller_env()) {
+  folder <- tempfile("values-")
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  file <- file.path(folder, "own.rds")
+  # The older format has no compact vectors, whose reading makes R look for a package.
+  saveRDS(value, file, compress = FALSE, version = 2)
+  lapply(run_python("share_file", name, file, call = call), readRDS)
+}
