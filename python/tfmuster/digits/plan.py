@@ -45,7 +45,7 @@ def make_plan(settings: Recipe, rows: int, replicas: int, seed: int) -> Plan:
         )
     validation_rows = int(rows * split)
     if rows - validation_rows < 1:
-        raise DataError("No row is left to train on.", found=f"{rows} rows", path=None, reason="empty")
+        raise DataError("No row is left to train on.", found=f"{rows} rows", reason="empty")
     global_batch_size = settings.batch_size * replicas
     return Plan(
         batch_size=settings.batch_size,

@@ -66,7 +66,6 @@ def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
                 Code('checkpoint_callback("checkpoints")', 'callback_checkpoint("checkpoints")'),
                 Code("tfmuster launch", "launch()", "tfmuster launch"),
             ),
-            path=None,
             reason="no-folder",
         )
     return Path(place, "checkpoints")

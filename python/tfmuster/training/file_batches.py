@@ -92,7 +92,6 @@ def file_batches(
             "drop_remainder at most the number of rows.",
             found=f"{plan.batch_size} for {plan.rows} rows",
             fix="pass a batch size per replica, times the number of replicas",
-            path=None,
             reason="batch-size",
         )
     import_tensorflow()

@@ -81,7 +81,6 @@ def _not_a_function(found: str) -> DataError:
             Code("context.num_input_pipelines", "context$num_input_pipelines"),
             Code("tfmuster.batches()", "batches()"),
         ),
-        path=None,
         reason="dataset-fn",
     )
 
