@@ -51,23 +51,12 @@ def file_batches(
         an object with their methods ``chunks``, ``read``, and ``finish``.
     batch_size : int
         Rows of one step on all replicas together.
-    seed : int
-        Seed of the orders. Must be the same on every worker.
     shuffle : bool
         Use a new order in each epoch, of the chunks of all files and of the rows in each chunk. A chunk is
         1,024 records, a row group, 4 MB of text, or an image. Each batch takes rows from 24 places of this
         order.
-    strategy : tf.distribute.Strategy, optional
-        Strategy whose number of replicas must divide the batch.
-    steps : int, optional
-        End after this many global batches. To get more than one pass holds, set ``repeated=True``.
-    repeated : bool
-        Repeat without end, with a new order in each epoch. Use it for training with
-        ``fit(steps_per_epoch=...)``. Otherwise each iteration gives the order of ``first_epoch``.
-    drop_remainder : bool
-        Drop the last, partial batch of each epoch.
-    first_epoch : int
-        Number of the first epoch.
+    seed, strategy, steps, repeated, drop_remainder, first_epoch
+        See :func:`tfmuster.batches`.
 
     Returns
     -------
