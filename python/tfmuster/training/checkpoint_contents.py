@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 import numpy as np
 
 from ..cluster.findings import printable
-from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError
 from ..keras_compat.agreement.documents import SAMPLE, Call, close, sample_of
 from ..keras_compat.steps.epochs import training_epochs
 from ..options.hints import Hint
 from ..system.generators import job_seed
-from ..tracking.run import Run
+from ..tracking.record.layout import own_run_dir
+from ..tracking.record.recording import read_info
 from ..words import Words
 from . import checkpoint_files
 
@@ -97,10 +96,10 @@ def owner_of(model: keras.Model) -> Owner:
     The name of a job is that of the program, unless the user gives one; None if the run is on another
     machine. Without a launcher, both are None.
     """
-    run = Run(os.environ[RUN_DIR_VARIABLE]) if os.environ.get(RUN_DIR_VARIABLE) else None
+    run_dir = own_run_dir()
     return {
-        "job": run.name if run else None,
-        "name": run.info().get("name") if run else None,
+        "job": run_dir.name if run_dir else None,
+        "name": read_info(run_dir).get("name") if run_dir else None,
         "optimizer": type(model.optimizer).__name__,
         # Keras numbers the names of layers within a process, so the same model may have other numbers.
         "weights": [
