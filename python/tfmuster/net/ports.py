@@ -171,26 +171,6 @@ def port_problem(port: int, error: OSError) -> dict[str, Any]:
     return {"port": port, "reason": "taken", **known}
 
 
-def room_for_strangers(tasks: int) -> int:
-    """Return how many connections may wait for their introduction at a time, in a cluster of `tasks`.
-
-    It is at most a quarter of the files that the process may open, so that they can't displace a task. The
-    function raises the limit of open files as far as the system allows.
-    """
-    wanted = 1024 + 2 * tasks
-    try:
-        import resource
-    except ImportError:
-        return wanted
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return wanted
-    raised = 4 * wanted if hard == resource.RLIM_INFINITY else min(4 * wanted, hard)
-    if raised > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
-    return min(wanted, max(raised, soft) // 4)
-
-
 class Resolver:
     """Looks up host names without blocking, so that a slow name server does not delay other tasks."""
 
