@@ -1,4 +1,4 @@
-"""Read and write ``run.json``, ``status.json`` and ``error.json``, and write what tfruns reads of a run.
+"""Read and write ``run.json``, ``status.json`` and ``error.json``, what tfruns reads, and the list of runs.
 
 A full disk, an editor, another version or another user may have left anything in these files. Each entry that
 is read is of the kind that its readers expect, or is left out, and `unreadable` names it.
@@ -16,9 +16,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+
+from ...system.replace import replacing_file
 from ...system.terminal_text import output_encoding
 from .hidden_values import without_secrets
-from .layout import CALL, RESUME, STOP_COMMAND, read_json, utc_now, write_json
+from .layout import CALL, RESUME, STOP_COMMAND, read_json, read_json_lines, utc_now, write_json
 from .lines import METRICS, NOTES, history_of
 
 _Check = Callable[[Any], bool]
@@ -100,6 +103,9 @@ _NO_ERROR: Final[Mapping[str, Any]] = {
     "hints": [],
     "classes": [],
 }
+
+#: Size from which the list of runs is written anew, without the runs that are gone, in bytes.
+_LARGE_INDEX = 256_000
 
 
 def read_info(run_dir: Path) -> dict[str, Any]:
@@ -222,3 +228,47 @@ def _write_tfruns(run_dir: Path, state: str) -> None:
     if error:
         message = error["error"] or f"{error['task']} failed"
         write_json(folder / "error.json", {"message": message, "traceback": error["traceback"]})
+
+
+def index_path() -> Path | None:
+    """Return the path of the list of this user's runs; None if this user has no state folder.
+
+    It has a line for each run, so that runs are found from any folder. It is in ``XDG_STATE_HOME``, by
+    default ``~/.local/state``. A check of an R package must not write there.
+    """
+    if "_R_CHECK_PACKAGE_NAME_" in os.environ:
+        return None
+    folder = os.environ.get("XDG_STATE_HOME", "")
+    try:
+        state = Path(folder) if os.path.isabs(folder) else Path.home() / ".local" / "state"
+    except RuntimeError:
+        return None
+    return state / "tfmuster" / "runs.jsonl"
+
+
+def remember_run(run_dir: Path) -> None:
+    """Add a run. A full disk or a folder that can't be written must not end the job."""
+    path = index_path()
+    if path is None:
+        return
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if path.exists() and path.stat().st_size > _LARGE_INDEX:
+            runs = known_runs()
+            with replacing_file(path, mode=0o600) as file:
+                file.writelines(map(_index_line, runs))
+        # One write, so that two jobs can add their lines at the same time.
+        with open(path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o600)) as index:
+            index.write(_index_line(run_dir))
+
+
+def known_runs() -> list[Path]:
+    """Return the run directories in the list that are still there, in the order of their jobs."""
+    path = index_path()
+    lines = [] if path is None else read_json_lines(path)
+    paths = dict.fromkeys(Path(line["path"]) for line in lines if isinstance(line.get("path"), str))
+    return [run for run in paths if os.path.exists(run / "run.json")]
+
+
+def _index_line(run_dir: Path) -> bytes:
+    return orjson.dumps({"path": os.fsencode(run_dir).decode("utf-8", "replace")}) + b"\n"
