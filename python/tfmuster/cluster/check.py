@@ -21,8 +21,6 @@ from .tf_config import note_if_too_long, tf_config_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["KINDS", "Finding", "Report", "check_cluster"]
-
 #: Number of addresses that are tried at a time.
 _THREADS = 64
 

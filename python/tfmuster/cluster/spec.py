@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import PathLike
 
-__all__ = ["JOBS", "TRAINING", "Cluster", "Task"]
-
 #: Types of the tasks that train one model together.
 TRAINING = ("chief", "worker")
 #: Number of errors that a message shows; the field ``findings`` has all.

@@ -42,7 +42,7 @@ def tf_config_json(task: Task, *, pretty: bool = False) -> str:
     -------
     str
         JSON with the keys ``cluster`` and ``task``, in this order, and the jobs in the order of
-        :data:`~tfmuster.cluster.spec.JOBS`.
+        :data:`~tfmuster.cluster.rules.JOBS`.
 
     Examples
     --------
