@@ -31,11 +31,9 @@ class GridEngine(SlotSystem):
     START = "Start one task on each slot with `qrsh -inherit -V`, in a job that qsub -pe has started"
 
     def is_here(self, environ: Mapping[str, str]) -> bool:
-        """See :class:`.batch.SlotSystem`."""
         return self.JOB in environ and _SGE_TASK.fullmatch(environ.get(_SGE_SPOOL, "")) is not None
 
     def batch_job(self, environ: Mapping[str, str]) -> BatchJob | None:
-        """See :class:`.batch.SlotSystem`."""
         # Other programs also use the variable JOB_ID.
         job = super().batch_job(environ) if _SGE_SPOOL in environ else None
         # Each task of an array job is a separate job. In other jobs the variable is "undefined".
@@ -45,12 +43,11 @@ class GridEngine(SlotSystem):
         return BatchJob(job.system, job.number, (*job.stop, "-t", task))
 
     def hosts(self, environ: Mapping[str, str]) -> list[str]:
-        """See :class:`.batch.SlotSystem`. A line has a host and its number of slots."""
+        # A line has a host and its number of slots.
         lines = [[*words, ""] for words in read_host_file(environ, self.HOSTS[0])]
         return self.repeated([(words[0], words[1]) for words in lines], self.HOSTS[0])
 
     def rank(self, environ: Mapping[str, str], hosts: Sequence[str]) -> int:
-        """See :class:`.batch.SlotSystem`."""
         task = _SGE_TASK.fullmatch(environ.get(_SGE_SPOOL, ""))
         assert task is not None
         number, name = int(task[1]), task[2]
@@ -75,17 +72,15 @@ class Pbs(SlotSystem):
     HOSTS = ("PBS_NODEFILE",)
 
     def is_here(self, environ: Mapping[str, str]) -> bool:
-        """See :class:`.batch.SlotSystem`."""
         if self.JOB not in environ or "PBS_TASKNUM" not in environ:
             return False
         return (environ["PBS_TASKNUM"], environ.get("PBS_NODENUM", "0")) != (_PBS_FIRST_TASK, "0")
 
     def hosts(self, environ: Mapping[str, str]) -> list[str]:
-        """See :class:`.batch.SlotSystem`. A line is a slot."""
+        # A line is a slot.
         return [words[0] for words in read_host_file(environ, self.HOSTS[0])]
 
     def rank(self, environ: Mapping[str, str], hosts: Sequence[str]) -> int:
-        """See :class:`.batch.SlotSystem`."""
         line, host = environ.get("PBS_VNODENUM", ""), environ.get("PBS_NODENUM", "")
         if (number := whole_number(line, len(hosts) - 1)) is not None:
             return number
@@ -106,11 +101,9 @@ class Lsf(SlotSystem):
     HOSTS = (_LSF_FILE, _LSF_COUNTS, _LSF_NAMES)
 
     def is_here(self, environ: Mapping[str, str]) -> bool:
-        """See :class:`.batch.SlotSystem`."""
         return self.JOB in environ and _LSF_TASK in environ
 
     def batch_job(self, environ: Mapping[str, str]) -> BatchJob | None:
-        """See :class:`.batch.SlotSystem`."""
         job = super().batch_job(environ)
         # An element of an array ends alone. In other jobs the index is 0.
         index = environ.get("LSB_JOBINDEX", "0")
@@ -120,7 +113,7 @@ class Lsf(SlotSystem):
         return BatchJob(job.system, name, (self.STOP, name))
 
     def hosts(self, environ: Mapping[str, str]) -> list[str]:
-        """See :class:`.batch.SlotSystem`. A line of the file is a slot."""
+        # A line of the file is a slot.
         # The file is on the disk of the first host, and has all hosts. The variable is everywhere.
         if os.path.isfile(environ.get(_LSF_FILE, "")):
             return [words[0] for words in read_host_file(environ, _LSF_FILE)]
@@ -130,7 +123,6 @@ class Lsf(SlotSystem):
         return environ.get(_LSF_NAMES, "").split()
 
     def rank(self, environ: Mapping[str, str], hosts: Sequence[str]) -> int:
-        """See :class:`.batch.SlotSystem`."""
         text = environ.get(_LSF_TASK, "")
         if (number := whole_number(text, len(hosts), least=1)) is None:
             raise self.not_understood(f"{_LSF_TASK} is {text!r}, and there are {len(hosts)} slots")
