@@ -7,9 +7,8 @@ import ctypes
 import functools
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import orjson
 
@@ -20,9 +19,6 @@ from ..system.say import say
 from .findings import Findings
 from .rules import examine_document
 from .spec import TRAINING, Cluster, Task, checked_cluster, checked_task, raise_or_warn, training_tasks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 #: Linux allows 32 pages for one variable of a new process, with its name and terminator (execve(2)).
 LONGEST_IN_ENVIRONMENT = 32 * 4096 - len("TF_CONFIG=") - 1

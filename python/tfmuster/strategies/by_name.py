@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.spec import Task
 from ..cluster.tf_config import current_task
 from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError, TfmusterError
@@ -27,8 +28,6 @@ from .one_machine import local_strategy
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-    from ..cluster.spec import Task
 
 _MULTI_WORKER = "multi_worker_mirrored"
 

@@ -18,18 +18,16 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from ...cluster.spec import Task
 from ...errors import WorkerError
 from ...net.channel import Message
+from ...net.connections import Connection, Connections
 from ...system.activity import ACTIVITY
 from ...system.process_end import failure_of_exit, remember_exit_code
 from ...tracking.live.stacks import answer_request
 from ..failures import STALLED, Silence, disappeared, exception_fields, failure_text
-
-if TYPE_CHECKING:
-    from ...net.connections import Connection, Connections
 
 #: How long a task that ends waits for the chief to confirm it, in seconds.
 _TOLD_SECONDS = 2.0
