@@ -14,15 +14,13 @@ from ...options.hints import Hint, Launch
 from ...system.say import say
 from ...words import Argument, Value, Words
 from .serving import NAME, WITH_SERVERS
-from .steps import Outcome, Steps
-from .weights import PlacedWeights
-from .workers import WorkerLoops, worker_datasets
 
 if TYPE_CHECKING:
     import keras
     import numpy.typing as npt
     import tensorflow as tf
 
+    from .steps import Outcome
     from .workers import DatasetFunction
 
     ValidationData: TypeAlias = tf.data.Dataset | tuple[npt.ArrayLike, ...] | None
@@ -140,6 +138,10 @@ class _Training:
     ) -> keras.callbacks.History:
         import keras
         import tensorflow as tf
+
+        from .steps import Steps
+        from .weights import PlacedWeights
+        from .workers import WorkerLoops, worker_datasets
 
         model = self._model
         datasets = worker_datasets(self._dataset_fn, self._workers, together=self._sync)

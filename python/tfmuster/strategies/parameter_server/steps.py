@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import keras
 import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
 
 from ...keras_compat.rows import LocalBatch
 from .weights import PlacedWeights
-
-if TYPE_CHECKING:
-    import keras
-    import numpy.typing as npt
-    import tensorflow as tf
 
 
 @dataclass
@@ -36,8 +34,6 @@ class Steps:
     def __init__(
         self, model: keras.Model, placed: PlacedWeights, iterator_spec: tf.data.IteratorSpec, workers: int
     ) -> None:
-        import tensorflow as tf
-
         self._model, self._placed, self._workers = model, placed, workers
         self._metrics = [variable for metric in model.metrics for variable in metric.variables]
         self._spec = (iterator_spec, tf.TensorSpec([], tf.int32))
@@ -47,8 +43,6 @@ class Steps:
 
     def trace_update(self) -> tf.types.experimental.ConcreteFunction:
         """Trace a function of (iterator, worker) that reads the weights, computes, and updates them."""
-        import tensorflow as tf
-
         placed = self._placed
 
         def step(iterator: Iterator[object], worker: tf.Tensor) -> tf.Tensor:
@@ -72,8 +66,6 @@ class Steps:
 
     def trace_gradients(self) -> tf.types.experimental.ConcreteFunction:
         """Trace a function of (iterator, worker) that stores gradients next to the weights."""
-        import tensorflow as tf
-
         self._rows = []
         for piece in self._placed.flat:
             # One row per worker, on the parameter server that has the piece.
@@ -95,8 +87,6 @@ class Steps:
 
         They are int32 in ascending order, the workers' shares of the rows, and the changes of other weights.
         """
-        import tensorflow as tf
-
         placed = self._placed
 
         def apply(workers: tf.Tensor, shares: tf.Tensor, moves: list[tf.Tensor]) -> None:
@@ -143,15 +133,10 @@ class Steps:
         return Outcome(int(values[0]), int(values[1]), parts[:count], parts[count:])
 
     def _traced(self, step: Callable[..., tf.Tensor]) -> tf.types.experimental.ConcreteFunction:
-        import tensorflow as tf
-
         return tf.function(step, autograph=False).get_concrete_function(*self._spec)
 
     def _gradients(self, batch: object, worker: tf.Tensor) -> tuple[Any, Any, Any, Any]:
         """Return gradients for the pieces, rows, metric values, and changes of the other weights."""
-        import keras
-        import tensorflow as tf
-
         data = batch.data if isinstance(batch, LocalBatch) else batch
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         model, placed = self._model, self._placed
@@ -178,8 +163,6 @@ class Steps:
 
 def _of_worker(value: tf.Tensor, worker: tf.Tensor) -> tf.Tensor:
     """Shift a random generator's state by worker: otherwise all workers would drop out the same units."""
-    import tensorflow as tf
-
     if value.dtype != tf.uint32 or value.shape.rank != 1:
         return value
     shift = tf.cast(worker, tf.uint32) * tf.constant(0x9E3779B1, tf.uint32)
@@ -188,6 +171,4 @@ def _of_worker(value: tf.Tensor, worker: tf.Tensor) -> tf.Tensor:
 
 def _pack(values: list[tf.Tensor | int]) -> tf.Tensor:
     """Pack all values into one tensor, because each returned tensor is a separate message."""
-    import tensorflow as tf
-
     return tf.concat([tf.reshape(tf.cast(value, tf.float64), [-1]) for value in values], 0)
