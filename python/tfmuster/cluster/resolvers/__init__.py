@@ -27,7 +27,7 @@ from .batch import BatchJob, whole_number
 #: Modules in the order in which they are asked; MPI is first, because an MPI job may run inside the others.
 #: Each, or what is named of it, has ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and
 #: ``gpus(environ)``; those of batch systems also have ``batch_job(environ)``.
-_ENGINES = ("mpi", "slurm", "slot_systems.SGE", "slot_systems.PBS", "slot_systems.LSF", "kubernetes")
+_ENGINES = ("mpi", "slurm", "batch.SGE", "batch.PBS", "batch.LSF", "kubernetes")
 
 _PORT = re.compile(r":[0-9]+$")
 
