@@ -24,23 +24,27 @@ from .hidden_values import without_secrets
 from .layout import CALL, RESUME, STOP_COMMAND, read_json, read_json_lines, utc_now, write_json
 from .lines import METRICS, NOTES, history_of
 
-_Check = Callable[[Any], bool]
+#: Tells whether a value that was read is of the kind that its readers expect.
+Check = Callable[[Any], bool]
 
 
-def _is_a(*types: type) -> _Check:
+def is_a(*types: type) -> Check:
+    """Return the check of values of these types; a boolean is no number."""
     return lambda value: isinstance(value, types) and not isinstance(value, bool)
 
 
-def _or_none(check: _Check) -> _Check:
+def or_none(check: Check) -> Check:
+    """Return the check that also takes None."""
     return lambda value: value is None or check(value)
 
 
-def _list_of(check: _Check) -> _Check:
+def list_of(check: Check) -> Check:
+    """Return the check of lists whose items all suit."""
     return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-_is_text, _is_number, _is_object = _is_a(str), _is_a(int), _is_a(dict)
-_are_texts = _list_of(_is_text)
+_is_text, _is_number, _is_object = is_a(str), is_a(int), is_a(dict)
+_are_texts = list_of(_is_text)
 
 
 def _is_word(value: object) -> bool:
@@ -59,10 +63,10 @@ def _is_time(value: Any) -> bool:
         return False
 
 
-_INFO: Final[Mapping[str, _Check]] = {
+_INFO: Final[Mapping[str, Check]] = {
     **dict.fromkeys(("name", "directory"), _is_text),
     **dict.fromkeys(("host", "pid_birth", "hash_seed"), _is_word),
-    **dict.fromkeys(("seed", "job"), _or_none(_is_a(str, int))),
+    **dict.fromkeys(("seed", "job"), or_none(is_a(str, int))),
     "command": _are_texts,
     "cluster": lambda value: _is_object(value) and all(map(_are_texts, value.values())),
     "started": _is_time,
@@ -73,23 +77,23 @@ _INFO: Final[Mapping[str, _Check]] = {
     # Not every codec makes text of bytes.
     "encoding": lambda value: _is_text(value) and bool(output_encoding({"PYTHONIOENCODING": value})),
 }
-_STATUS: Final[Mapping[str, _Check]] = {
+_STATUS: Final[Mapping[str, Check]] = {
     "state": _is_word,
     "restarts": _is_number,
     "tasks": _is_object,
     "updated": _is_time,
 }
-_TASK: Final[Mapping[str, _Check]] = {
+_TASK: Final[Mapping[str, Check]] = {
     **dict.fromkeys(("state", "host", "birth"), _is_word),
-    "pid": _or_none(_is_process),
-    "exit_code": _or_none(_is_number),
+    "pid": or_none(_is_process),
+    "exit_code": or_none(_is_number),
 }
-_ERROR: Final[Mapping[str, _Check]] = {
+_ERROR: Final[Mapping[str, Check]] = {
     **dict.fromkeys(("task", "host", "error", "traceback", "log"), _is_text),
     "time": _is_time,
-    "exit_code": _or_none(_is_number),
-    **dict.fromkeys(("signal", "fix", "condition"), _or_none(_is_text)),
-    "hints": _list_of(_is_object),
+    "exit_code": or_none(_is_number),
+    **dict.fromkeys(("signal", "fix", "condition"), or_none(_is_text)),
+    "hints": list_of(_is_object),
     **dict.fromkeys(("last_lines", "classes"), _are_texts),
 }
 _FILES: Final = {"run.json": _INFO, "status.json": _STATUS, "error.json": _ERROR}
@@ -159,7 +163,7 @@ def unreadable(run_dir: Path) -> str:
     return ", ".join(names)
 
 
-def _known(entries: Mapping[str, Any], checks: Mapping[str, _Check]) -> dict[str, Any]:
+def _known(entries: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
     """Return the entries that are of their kind, and those of which no kind is known."""
     return {name: value for name, value in entries.items() if name not in checks or checks[name](value)}
 
