@@ -21,13 +21,13 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from ...cluster.spec import Task
-from ...errors import WorkerError
+from ...errors import TfmusterError, WorkerError
 from ...net.channel import Message
 from ...net.connections import Connection, Connections
 from ...system.activity import ACTIVITY
 from ...system.process_end import failure_of_exit, remember_exit_code
 from ...tracking.live.stacks import answer_request
-from ..failures import STALLED, Silence, disappeared, exception_fields, failure_text
+from ..failures import STALLED, Silence, disappeared, failure_text
 
 #: How long a task that ends waits for the chief to confirm it, in seconds.
 _TOLD_SECONDS = 2.0
@@ -143,9 +143,12 @@ class ControlChannel:
             }
         )
 
-    def report_exception(self, error: BaseException, *, age: float = 0.0) -> None:
+    def report_exception(self, error: BaseException) -> None:
         """Call `failed` with the type, text and traceback of an exception."""
-        self.failed(exception_fields(error), age=age)
+        only = "".join(traceback.format_exception_only(error)).strip()
+        text = error.message if isinstance(error, TfmusterError) else only
+        trace = "".join(traceback.format_exception(error))
+        self.failed({"kind": "exception", "message": text, "traceback": trace})
 
     def on_failure(self, callback: Callable[[Message], None]) -> None:
         """Call `callback(first_failure)` once: when another task fails, or now if one has failed.
