@@ -168,13 +168,11 @@ class ControlChannel:
         Return None without a connection, if the job is over, or after `timeout` seconds. Raises WorkerError
         if a task has failed.
         """
-        connections, connection = self._connections, self._connection
-        if connections is None or connection is None or not self.active:
+        if not self.active:
             return None
         number, replies = next(self._numbers), queue.SimpleQueue[Message]()
         self._replies[number] = replies
-        question = {**message, "number": number, "doing": ACTIVITY.report()}
-        connections.post(lambda: connection.send(question))
+        self.send({**message, "number": number, "doing": ACTIVITY.report()})
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         try:
             while True:
@@ -190,7 +188,7 @@ class ControlChannel:
         return None
 
     def send(self, message: Message) -> None:
-        """Send a message to the chief that gets no reply."""
+        """Send a message to the chief, if there is a connection."""
         connections, connection = self._connections, self._connection
         if connections is not None and connection is not None and self.active:
             connections.post(lambda: connection.send(message))
@@ -230,9 +228,7 @@ class ControlChannel:
                 return False
             self._reported_end = True
         atexit.unregister(self._at_exit)
-        connections, connection = self._connections, self._connection
-        assert connections is not None and connection is not None
-        connections.post(lambda: connection.send(message))
+        self.send(message)
         self._heard.wait(_TOLD_SECONDS)
         if self._told is not None:
             self._told.wait(_TOLD_SECONDS)
