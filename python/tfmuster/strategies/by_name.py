@@ -137,15 +137,7 @@ def strategy(
     require_tensorflow_backend(
         "strategy()", "call keras.distribution.initialize() and keras.distribution.set_distribution()"
     )
-    _refuse_unused(
-        name,
-        devices=devices,
-        replicas=replicas,
-        start_timeout=start_timeout,
-        tpu=tpu,
-        min_shard_bytes=min_shard_bytes,
-        gradient_dtype=gradient_dtype,
-    )
+    _refuse_unused(name, locals())
     if name == _MULTI_WORKER:
         created = _multi_worker_mirrored(communication, start_timeout, gradient_dtype)
     elif name == "parameter_server":
@@ -162,13 +154,13 @@ def strategy(
     return created
 
 
-def _refuse_unused(name: str, **arguments: object) -> None:
-    for argument, value in arguments.items():
-        if value is not None and name not in _TAKEN_BY[argument]:
+def _refuse_unused(name: str, arguments: Mapping[str, object]) -> None:
+    for argument, takers in _TAKEN_BY.items():
+        if (value := arguments[argument]) is not None and name not in takers:
             raise StrategyError(
                 Words("{} does not apply to the strategy {}.", argument, Value(name)),
                 found=str(Argument(argument, value)),
-                fix=f"leave it out, or choose {' or '.join(_TAKEN_BY[argument])}",
+                fix=f"leave it out, or choose {' or '.join(takers)}",
                 strategy=name,
                 reason="unused-argument",
             )
