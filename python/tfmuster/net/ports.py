@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import random
+import selectors
 import socket
 import sys
 import threading
@@ -232,14 +233,10 @@ def detect_silence(connection: socket.socket) -> None:
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-class _Closable(Protocol):
-    def close(self) -> None: ...
-
-
 class Owner(Protocol):
     """Something with open files, which it lists in the order in which to close them."""
 
-    def open_files(self) -> Iterable[_Closable | None]: ...  # noqa: D102
+    def open_files(self) -> Iterable[selectors.BaseSelector | socket.socket | None]: ...  # noqa: D102
 
 
 _owners: weakref.WeakSet[Owner] = weakref.WeakSet()

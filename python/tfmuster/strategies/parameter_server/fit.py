@@ -266,8 +266,7 @@ class _Training:
 
     def _count(self, outcomes: Sequence[Outcome]) -> None:
         """Add to the model's metrics what steps have added."""
-        variables = [variable for metric in self._model.metrics for variable in metric.variables]
-        for number, variable in enumerate(variables):
+        for number, variable in enumerate(self._steps.metrics):
             variable.assign(variable.numpy() + sum(outcome.metrics[number] for outcome in outcomes))
 
     def _logs(self) -> dict[str, float]:

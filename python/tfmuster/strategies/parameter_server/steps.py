@@ -35,7 +35,8 @@ class Steps:
         self, model: keras.Model, placed: PlacedWeights, iterator_spec: tf.data.IteratorSpec, workers: int
     ) -> None:
         self._model, self._placed, self._workers = model, placed, workers
-        self._metrics = [variable for metric in model.metrics for variable in metric.variables]
+        #: The variables of the model's metrics.
+        self.metrics = [variable for metric in model.metrics for variable in metric.variables]
         self._spec = (iterator_spec, tf.TensorSpec([], tf.int32))
         self._rows: list[tf.Variable] = []
 
@@ -122,14 +123,14 @@ class Steps:
     def outcome(self, values: npt.NDArray[np.float64]) -> Outcome:
         """Unpack the return value of a traced step."""
         parts, at = [], 2
-        for variable in [*self._metrics, *self._placed.others]:
+        for variable in [*self.metrics, *self._placed.others]:
             shape = tuple(variable.shape)
             size = int(np.prod(shape, dtype=int))
             parts.append(values[at : at + size].reshape(shape))
             at += size
             if at >= len(values):
                 break
-        count = len(self._metrics)
+        count = len(self.metrics)
         return Outcome(int(values[0]), int(values[1]), parts[:count], parts[count:])
 
     def _traced(self, step: Callable[..., tf.Tensor]) -> tf.types.experimental.ConcreteFunction:
@@ -144,7 +145,7 @@ class Steps:
         before = [_of_worker(v.read_value(), worker) for v in placed.others]
         rows = batch.rows if isinstance(batch, LocalBatch) else tf.shape(tf.nest.flatten(x)[0])[0]
         # Metrics begin at nothing here: what they have then is what this batch adds.
-        nothing = [(v, tf.zeros(v.shape, v.dtype)) for v in self._metrics]
+        nothing = [(v, tf.zeros(v.shape, v.dtype)) for v in self.metrics]
         with tf.GradientTape() as tape:
             tape.watch(values)
             with keras.StatelessScope(state_mapping=placed.mapping(values, before) + nothing) as scope:
@@ -158,7 +159,7 @@ class Steps:
         gradients = tape.gradient(loss, values, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         gradients = placed.cut([tf.convert_to_tensor(gradient) for gradient in gradients])
         moves = [new - old for new, old in zip(placed.new_others(scope), before, strict=True)]
-        return gradients, rows, [scope.get_current_value(v) for v in self._metrics], moves
+        return gradients, rows, [scope.get_current_value(v) for v in self.metrics], moves
 
 
 def _of_worker(value: tf.Tensor, worker: tf.Tensor) -> tf.Tensor:
