@@ -9,19 +9,15 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..net.addresses import split_address
 from .findings import KINDS, Finding, Findings
 from .rules import Jobs, examine_document
 from .spec import Cluster, Task, checked_cluster, checked_task, described_by
 from .tf_config import note_if_too_long, tf_config_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-__all__ = ["KINDS", "Finding", "Report", "check_cluster"]
 
 #: Number of addresses that are tried at a time.
 _THREADS = 64

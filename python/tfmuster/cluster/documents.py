@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os.path
+import json
+import os
 import re
+import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from .findings import Findings
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from os import PathLike
-
     import yaml
-
-    from .findings import Findings
 
 #: In bytes; far more than the largest cluster needs.
 LARGEST_DOCUMENT = 64 * 1024 * 1024
@@ -30,7 +30,7 @@ _FLOAT = re.compile(r"[-+]?[0-9]*\.[0-9]+", re.ASCII)
 _YAML_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 
-def read_document(path: str | PathLike[str], findings: Findings) -> Any:
+def read_document(path: str | os.PathLike[str], findings: Findings) -> Any:
     """Read a JSON file, or a YAML file if its name or its first character says so.
 
     ``-`` is the standard input. Returns None, with an error in ``findings``, if there is no usable content.
@@ -38,8 +38,6 @@ def read_document(path: str | PathLike[str], findings: Findings) -> Any:
     name = str(path)
     try:
         if name == "-":
-            import sys
-
             data = sys.stdin.buffer.read(LARGEST_DOCUMENT + 1)
         else:
             with open(path, "rb") as file:
@@ -103,8 +101,6 @@ def _parse_json(text: str, findings: Findings) -> Any:
 
 
 def _find_duplicates(text: str, findings: Findings) -> None:
-    import json
-
     def look(pairs: list[tuple[str, object]]) -> None:
         seen: set[str] = set()
         for key, _ in pairs:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..net.addresses import address_problems, host_key, split_address
-
-if TYPE_CHECKING:
-    from .findings import Findings
+from .findings import Findings
 
 #: All jobs of a cluster, in the order in which they are written.
 JOBS = ("chief", "worker", "ps", "evaluator")

@@ -7,20 +7,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from ..errors import ClusterError, TfmusterWarning
 from ..net.addresses import split_address
 from .findings import Finding, Findings
 from .rules import JOBS, Jobs, examine_cluster, examine_document, examine_task
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from os import PathLike
-
-__all__ = ["JOBS", "TRAINING", "Cluster", "Task"]
 
 #: Types of the tasks that train one model together.
 TRAINING = ("chief", "worker")
@@ -80,7 +80,7 @@ class Cluster:
             object.__setattr__(self, job, jobs.get(job, ()))
 
     @classmethod
-    def from_file(cls, path: str | PathLike[str]) -> Cluster:
+    def from_file(cls, path: str | os.PathLike[str]) -> Cluster:
         """Read a JSON or YAML file that holds the jobs, or a whole TF_CONFIG, whose task is ignored.
 
         Raises
@@ -113,10 +113,6 @@ class Cluster:
     @property
     def digest(self) -> str:
         """SHA-256 of the cluster's compact JSON, as 64 hexadecimal digits: the same on every machine."""
-        import hashlib
-
-        import orjson
-
         return hashlib.sha256(orjson.dumps(self.jobs)).hexdigest()
 
     def task(self, type: str, index: int) -> Task:
@@ -270,9 +266,6 @@ def raise_or_warn(findings: Findings) -> None:
     raise_findings(findings)
     if not findings:
         return
-    import sys
-    import warnings
-
     # The warning must point at the user's line, however deep in this package it was found.
     frame, level = sys._getframe(), 1
     package = __name__.partition(".")[0]

@@ -8,9 +8,8 @@ import functools
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import orjson
 
@@ -31,9 +30,6 @@ from .findings import Findings
 from .rules import examine_document
 from .spec import TRAINING, Cluster, Task, checked_cluster, checked_task, raise_or_warn, training_tasks
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 #: Linux allows 32 pages for one variable of a new process, with its name and terminator (execve(2)).
 LONGEST_IN_ENVIRONMENT = 32 * 4096 - len("TF_CONFIG=") - 1
 
@@ -52,7 +48,7 @@ def tf_config_json(task: Task, *, pretty: bool = False) -> str:
     -------
     str
         JSON with the keys ``cluster`` and ``task``, in this order, and the jobs in the order of
-        :data:`~tfmuster.cluster.spec.JOBS`.
+        :data:`~tfmuster.cluster.rules.JOBS`.
 
     Examples
     --------

@@ -13,6 +13,7 @@ import orjson
 
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import TfmusterError
+from ..system.interpreter import run_module
 from ..system.say import say
 from ..system.tensorflow_import import require_tensorflow
 from ..tracking.record.layout import write_json
@@ -84,12 +85,10 @@ def _run(
     from ..launcher import launch
     from ..options.table import Control
 
-    program = Path(__file__).with_name("selftest_worker.py") if script is None else script
+    words = run_module(__name__) if script is None else (script,)
     if tell:
         say(f"tfmuster: starting {_WORKERS} workers on this machine")
-    run = launch(
-        program, workers=_WORKERS, run_dir=run_dir, name="test", control=Control(env=env), wait=False
-    )
+    run = launch(*words, workers=_WORKERS, run_dir=run_dir, name="test", control=Control(env=env), wait=False)
     try:
         if tell:
             _tell_phases(run, timeout)
@@ -159,3 +158,7 @@ def verdict(report: dict[str, Any]) -> list[str]:
         lines.append(f"  to do: {report['fix']}")
     more = Code("tfmuster doctor", "tfmuster_doctor()", "tfmuster doctor")
     return [*lines, *(f"  note: {note}" for note in report["notes"]), f"`{more}` reports more."]
+
+
+if __name__ == "__main__":
+    job()

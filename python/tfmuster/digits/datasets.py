@@ -103,7 +103,6 @@ def synthetic(seed: int = 0, train: int = 10_000, test: int = 2_000) -> Digits:
             raise DataError(
                 f"`{argument}` must be a whole number of digits, at least 1.",
                 found=str(Value(count)),
-                path=None,
                 reason="empty",
             )
     x, y = draw_digits(train + test, seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError, ModelError, StrategyError
@@ -20,17 +20,12 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The numbers of one training, with defaults filled in."""
+@dataclass(frozen=True, kw_only=True)
+class Plan(Recipe):
+    """A recipe with the numbers of one training."""
 
-    batch_size: int
     global_batch_size: int
-    epochs: int
-    steps_per_epoch: int
     validation_rows: int
-    shuffle: bool
-    one_hot: bool
     seed: int
 
 
@@ -45,16 +40,13 @@ def make_plan(settings: Recipe, rows: int, replicas: int, seed: int) -> Plan:
         )
     validation_rows = int(rows * split)
     if rows - validation_rows < 1:
-        raise DataError("No row is left to train on.", found=f"{rows} rows", path=None, reason="empty")
+        raise DataError("No row is left to train on.", found=f"{rows} rows", reason="empty")
     global_batch_size = settings.batch_size * replicas
+    steps = settings.steps_per_epoch or steps_in_epoch(rows - validation_rows, global_batch_size)
     return Plan(
-        batch_size=settings.batch_size,
+        **vars(replace(settings, steps_per_epoch=steps)),
         global_batch_size=global_batch_size,
-        epochs=settings.epochs,
-        steps_per_epoch=settings.steps_per_epoch or steps_in_epoch(rows - validation_rows, global_batch_size),
         validation_rows=validation_rows,
-        shuffle=settings.shuffle,
-        one_hot=settings.one_hot,
         seed=seed,
     )
 

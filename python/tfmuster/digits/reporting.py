@@ -12,13 +12,12 @@ from ..keras_compat.process import multi_worker, worker_of
 from ..keras_compat.rows import part_of
 from ..keras_compat.sums.gradients import bytes_per_step, gradient_dtype
 from ..tracking.record.lines import append_metrics, next_fit
+from .datasets import Digits
+from .plan import Plan
 
 if TYPE_CHECKING:
     import keras
     import tensorflow as tf
-
-    from .datasets import Digits
-    from .plan import Plan
 
 _say = partial(print, flush=True)
 

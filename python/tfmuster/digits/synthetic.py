@@ -105,7 +105,6 @@ def draw_digits(count: int, seed: int = 0) -> tuple[npt.NDArray[np.uint8], npt.N
         raise DataError(
             "The number of digits and the seed must be at least 0.",
             found=f"{count} digits, seed {seed}",
-            path=None,
             reason="negative",
         )
     words = np.random.PCG64(seed).random_raw(count * _WORDS).reshape(count, _WORDS)

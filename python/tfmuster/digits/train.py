@@ -30,7 +30,7 @@ from ..training.evaluating import evaluate_checkpoints
 from ..training.learning_rates import scaled_learning_rate
 from ..words import Argument
 from ..worker.progress import progress_callback
-from .datasets import load
+from .datasets import Digits, load
 from .models import mnist_model
 from .plan import Fitting, Plan, make_plan, pipelines
 from .recipes import Recipe
@@ -40,8 +40,6 @@ from .reporting import TrainingResult, epoch_reporter, say_plan, say_result, say
 if TYPE_CHECKING:
     import keras
     import tensorflow as tf
-
-    from .datasets import Digits
 
 
 def train_mnist(

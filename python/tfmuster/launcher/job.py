@@ -39,7 +39,7 @@ from ..options.table import Control, Plain
 from ..system.terminal_text import output_encoding
 from ..system.user_code import user_line
 from ..tracking.lifecycle.beginning import new_run
-from ..tracking.lifecycle.resuming import record_launch, resumed_hash_seed, resumed_seed
+from ..tracking.lifecycle.resuming import record_launch, resumed_info
 from ..tracking.record.recording import record_info
 from ..tracking.run import Run
 from ..words import FACE_VARIABLE, Code, Words, face, language
@@ -72,7 +72,7 @@ def workers_for(workers: int | None, slots: int | None, *, others: int) -> int:
 def seed_for(seed: int | None, run_dir: str | os.PathLike[str] | None = None) -> int:
     """Return the seed of a job: as given, that of the run it resumes, ``TFMUSTER_SEED``, or drawn."""
     if seed is None:
-        seed = resumed_seed(run_dir)
+        seed = resumed_info(run_dir).get("seed")
     if seed is None:
         seed = given_seed()
     return secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
@@ -108,7 +108,8 @@ class Job(Control, Plain):
             )
         sizes = {"chief": int(self.chief), "worker": self.workers, "ps": self.ps}
         sizes |= {"evaluator": int(self.evaluator)}
-        seeds = (given_hash_seed(self.env), resumed_hash_seed(self.run_dir), given_hash_seed(os.environ))
+        resumed = resumed_info(self.run_dir).get("hash_seed")
+        seeds = (given_hash_seed(self.env), resumed, given_hash_seed(os.environ))
         more = {
             "command": command,
             "where": where,

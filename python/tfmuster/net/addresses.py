@@ -5,6 +5,7 @@ An address is ``host:port``, where the host is a DNS name, an IPv4 address or an
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,8 +18,6 @@ _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _NAME = re.compile(rf"(?:{_LABEL}\.)*{_LABEL}\.?", re.ASCII)
 # A last label of digits only is never a name: resolvers read it as (odd forms of) IPv4.
 _LIKE_IPV4 = re.compile(r"(?:.*\.)?(?:[0-9]+|0[xX][0-9a-fA-F]*)\.?", re.ASCII)
-_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}", re.ASCII)
 _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _BLANK = re.compile(r"\s")
@@ -111,7 +110,7 @@ def _split(text: str) -> tuple[str, str | None, str | None]:
             return text, None, "ipv6-invalid"
         return inside + "]", after[1:] or None, None
     if text.count(":") > 1:
-        bare = _ipv6(text) or _ipv6(text.rpartition(":")[0])
+        bare = _ip(text) or _ip(text.rpartition(":")[0])
         return text, None, "ipv6-without-brackets" if bare else "too-many-colons"
     host, _, port = text.partition(":")
     return host, port or None, None
@@ -121,12 +120,12 @@ def _host_problem(host: str) -> str | None:
     if not host or host == "[]":
         return "host-empty"
     if host.startswith("["):
-        packed = _ipv6(host[1:-1])
-        if packed is None:
+        address = _ip(host[1:-1])
+        if address is None or address.version == 4:
             return "ipv6-invalid"
-        return None if any(packed) else "wildcard-host"
+        return None if int(address) else "wildcard-host"
     if _LIKE_IPV4.fullmatch(host):
-        if not _IPV4.fullmatch(host):
+        if _ip(host) is None:
             return "ipv4-invalid"
         return "wildcard-host" if host == "0.0.0.0" else None
     return None if _NAME.fullmatch(host) and len(host.rstrip(".")) <= 253 else "host-invalid"
@@ -144,14 +143,11 @@ def _port_problem(port: str | None) -> str | None:
     return "port-too-large" if int(port) > 65535 else None
 
 
-def _ipv6(text: str) -> bytes | None:
-    # A zone (fe80::1%eth0) means something on one machine only; inet_pton refuses it, and so should we.
-    import socket
-
-    try:
-        return socket.inet_pton(socket.AF_INET6, text)
-    except (OSError, ValueError):
-        return None
+def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    # A zone (fe80::1%eth0) means something on one machine only.
+    with contextlib.suppress(ValueError):
+        return None if "%" in text else ipaddress.ip_address(text)
+    return None
 
 
 def host_key(host: str) -> str:
@@ -160,16 +156,11 @@ def host_key(host: str) -> str:
     TensorFlow listens on all interfaces, so 127.0.0.1 and 127.0.0.2 can't share a port either.
     """
     host = host.lower().rstrip(".")
-    if ":" in host:
-        packed = _ipv6(host) or b""
-        if packed[:12] == bytes(10) + b"\xff\xff":
-            host = ".".join(str(octet) for octet in packed[12:])
-        elif packed == bytes(15) + b"\x01":
-            return "localhost"
-        else:
-            return packed.hex()
-    numeric = host.startswith("127.") and _IPV4.fullmatch(host)
-    return "localhost" if numeric or host in _LOOPBACK_NAMES or host.endswith(".localhost") else host
+    address = _ip(host) if ":" in host or host[:1].isdigit() else None
+    if address is not None:
+        address = getattr(address, "ipv4_mapped", None) or address
+        return "localhost" if address.is_loopback else str(address)
+    return "localhost" if host in _LOOPBACK_NAMES or host.endswith(".localhost") else host
 
 
 def is_loopback(address: str) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import random
+import selectors
 import socket
 import sys
 import threading
@@ -171,26 +172,6 @@ def port_problem(port: int, error: OSError) -> dict[str, Any]:
     return {"port": port, "reason": "taken", **known}
 
 
-def room_for_strangers(tasks: int) -> int:
-    """Return how many connections may wait for their introduction at a time, in a cluster of `tasks`.
-
-    It is at most a quarter of the files that the process may open, so that they can't displace a task. The
-    function raises the limit of open files as far as the system allows.
-    """
-    wanted = 1024 + 2 * tasks
-    try:
-        import resource
-    except ImportError:
-        return wanted
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return wanted
-    raised = 4 * wanted if hard == resource.RLIM_INFINITY else min(4 * wanted, hard)
-    if raised > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
-    return min(wanted, max(raised, soft) // 4)
-
-
 class Resolver:
     """Looks up host names without blocking, so that a slow name server does not delay other tasks."""
 
@@ -252,14 +233,10 @@ def detect_silence(connection: socket.socket) -> None:
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-class _Closable(Protocol):
-    def close(self) -> None: ...
-
-
 class Owner(Protocol):
     """Something with open files, which it lists in the order in which to close them."""
 
-    def open_files(self) -> Iterable[_Closable | None]: ...  # noqa: D102
+    def open_files(self) -> Iterable[selectors.BaseSelector | socket.socket | None]: ...  # noqa: D102
 
 
 _owners: weakref.WeakSet[Owner] = weakref.WeakSet()

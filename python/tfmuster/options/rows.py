@@ -48,6 +48,8 @@ class Kind:
     fits: Callable[[object], bool]
     #: Returns a value in the form in which it is kept.
     clean: Callable[[Any], Any] = lambda value: value
+    #: The value in the help of the command line, unless the row names another.
+    metavar: str | None = None
     #: Limits of a number; `is_open` leaves the least out.
     least: int | None = None
     most: int | None = None
@@ -61,7 +63,7 @@ def whole(name: str, says: str, least: int, most: int | None = None) -> Kind:
     def fits(value: Any) -> bool:
         return type(value) is int and least <= value <= (value if most is None else most)
 
-    return Kind(name, says, fits, least=least, most=most, is_whole=True)
+    return Kind(name, says, fits, metavar="N", least=least, most=most, is_whole=True)
 
 
 def seconds(name: str, says: str, *, is_open: bool) -> Kind:
@@ -71,7 +73,7 @@ def seconds(name: str, says: str, *, is_open: bool) -> Kind:
         number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
         return number and (value > 0 if is_open else value >= 0) and value < _MOST_SECONDS
 
-    return Kind(name, says, fits, least=0, is_open=is_open)
+    return Kind(name, says, fits, metavar="SECONDS", least=0, is_open=is_open)
 
 
 def _is_path(value: object) -> bool:
@@ -97,11 +99,11 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 FLAG = Kind("flag", "True or False", lambda value: isinstance(value, bool))
 NAME = Kind("name", "one string", _is_text)
-PATH = Kind("name", "one path", _is_path)
+PATH = Kind("name", "one path", _is_path, metavar="PATH")
 FOLDER = replace(PATH, says="the path of a folder")
-STRINGS = Kind("strings", "strings", _are(_is_text), _as_tuple)
-PATHS = Kind("strings", "paths", _are(_is_path), _as_tuple)
-HOSTS = Kind("strings", "strings", _are(_is_text), lambda value: ",".join(_as_tuple(value)))
+STRINGS = Kind("strings", "strings", _are(_is_text), _as_tuple, "TEXT")
+PATHS = Kind("strings", "paths", _are(_is_path), _as_tuple, "PATH")
+HOSTS = replace(STRINGS, clean=lambda value: ",".join(_as_tuple(value)), metavar="HOST:SLOTS,...")
 COUNT = whole("count", "a whole number of at least 1", 1)
 NUMBER = whole("number", "a whole number of at least 0", 0)
 SHARE = whole("share", "a whole number of at least 0", 0)
@@ -129,7 +131,7 @@ class Option:
     #: Spellings on the command line: the one of messages first, the complete one last. Of a switch that is on
     #: by default, they turn it off. Default: its name. () if the command line does not have it.
     flags: tuple[str, ...] = ()
-    #: The value in the help of the command line.
+    #: The value in the help of the command line. Default: that of the kind.
     metavar: str | None = None
     #: An environment variable that sets it on the command line.
     variable: str | None = None
@@ -140,7 +142,7 @@ class Option:
     def named(self, name: str) -> Option:
         """Return the row of a field of this name."""
         flags = (f"--{name.replace('_', '-')}",) if "shell" in self.faces else ()
-        return replace(self, name=name, flags=self.flags or flags)
+        return replace(self, name=name, flags=self.flags or flags, metavar=self.metavar or self.kind.metavar)
 
     @property
     def flag(self) -> str:

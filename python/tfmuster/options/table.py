@@ -49,26 +49,23 @@ class Plain(Settings):
         COUNT,
         default=None,
         flags=("-n", "-np", "--workers"),
-        metavar="N",
         help="Start this many workers. Default: one per slot of the hosts, else 2.",
     )
     max_restarts: int = option(
         NUMBER,
         default=0,
-        metavar="N",
         help="Restart the whole job from its last checkpoint after a failure, at most N times. Default: 0.",
     )
     seed: int | None = option(
         SEED,
         default=None,
-        metavar="N",
         help="Seed the random number generators of every worker. Default: TFMUSTER_SEED, else drawn.",
     )
     name: str | None = option(
         NAME, default=None, metavar="NAME", help="Name the run. Default: the name of the script."
     )
     run_dir: str | os.PathLike[str] | None = option(
-        FOLDER, default=None, metavar="PATH", help="Use this run directory. Default: runs/<UTC time>-<name>."
+        FOLDER, default=None, help="Use this run directory. Default: runs/<UTC time>-<name>."
     )
 
 
@@ -107,7 +104,6 @@ class Control(Settings):
     ps: int = option(
         NUMBER,
         default=0,
-        metavar="N",
         help="Start this many parameter servers, which end with the workers. Default: 0.",
     )
     chief: bool = option(
@@ -157,7 +153,6 @@ class Control(Settings):
     gpus_per_worker: int | None = option(
         SHARE,
         default=None,
-        metavar="N",
         help="Show each worker this many GPUs; 0 hides all. Default: 1 if there are as many GPUs as "
         "workers, else all.",
     )
@@ -173,13 +168,11 @@ class Control(Settings):
     start_timeout: float | None = option(
         SECONDS,
         default=None,
-        metavar="SECONDS",
         help="Wait this long for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
     )
     stall_timeout: float | None = option(
         LIMIT,
         default=None,
-        metavar="SECONDS",
         help="End the job if workers wait this long for one that makes no progress; 0: never. Default: "
         "TFMUSTER_STALL_TIMEOUT, else 300.",
         more="The error names the worker that they wait for.",
@@ -187,7 +180,6 @@ class Control(Settings):
     grace: float | None = option(
         SECONDS,
         default=None,
-        metavar="SECONDS",
         help="Let workers take this long to write a checkpoint after a shutdown signal. Default: "
         "TFMUSTER_GRACE, else 30.",
         more="After that time, the job ends without a checkpoint. See {checkpoint_callback}.",
@@ -213,14 +205,12 @@ class Place(Settings):
         HOSTS,
         default=None,
         flags=("-H", "--hosts"),
-        metavar="HOST:SLOTS,...",
         faces=_SHELL,
         help="Run on these machines, by ssh or mpirun. Default: on this one.",
     )
     hostfile: str | os.PathLike[str] | None = option(
         PATH,
         default=None,
-        metavar="PATH",
         faces=_SHELL,
         help="Read the machines from a file with one host per line: HOST slots=N, as for mpirun, or HOST:N. "
         "Default: none.",
@@ -228,7 +218,6 @@ class Place(Settings):
     ssh_config: str | os.PathLike[str] | None = option(
         PATH,
         default=None,
-        metavar="PATH",
         variable=SSH_CONFIG_VARIABLE,
         faces=_SHELL,
         help="Use this configuration file of ssh. Default: TFMUSTER_SSH_CONFIG, else the user's own.",
@@ -288,7 +277,6 @@ class Elsewhere(Place):
         PATHS,
         default=(),
         flags=("--file",),
-        metavar="PATH",
         help="Send {a_file} with the script{repeatable}. Default: none.",
         more="They keep their path relative to the working directory. Each worker then runs in a temporary "
         "folder, which is removed afterwards. What the chief's program writes there is copied to `files/` "
@@ -328,7 +316,6 @@ class OnHosts(Elsewhere):
         HOSTS,
         default=None,
         flags=("-H", "--hosts"),
-        metavar="HOST:SLOTS,...",
         help="Run on these machines, by ssh or mpirun. Default: on this one.",
         more="Write each with its number of tasks, such as `node1:2`. Your `ssh` must reach them without a "
         "password, and they need the same version of tfmuster.",
@@ -353,7 +340,6 @@ class Ssh(OnHosts):
     min_workers: int | None = option(
         COUNT,
         default=None,
-        metavar="N",
         help="With hosts and {max_restarts}: continue with N or more workers if hosts are lost. Default: "
         "all.",
         more="They make the same updates, with the same global batches. The next restart takes all hosts "
@@ -362,14 +348,12 @@ class Ssh(OnHosts):
     rejoin_timeout: float = option(
         LIMIT,
         default=30.0,
-        metavar="SECONDS",
         help="With {min_workers}: wait this long at a restart for a lost host to come back. Default: 30.",
         else_ignored=True,
     )
     grow: float | None = option(
         SECONDS,
         default=None,
-        metavar="SECONDS",
         help="With {min_workers}: look this often for hosts that are back or new, and continue with them "
         "from a new checkpoint, with at most {workers} workers. Default: never.",
     )
@@ -384,7 +368,6 @@ class Started(Elsewhere):
         STRINGS,
         default=(),
         flags=("--backend-option",),
-        metavar="TEXT",
         help="Set an option of the backend, such as spark.executor.memory=4g, or of mpirun or sbatch, such "
         "as --partition=gpu{repeatable}. Default: none.",
     )

@@ -7,13 +7,11 @@ import os
 import re
 import socket
 import time
-import traceback
 from typing import Final
 
 import psutil
 
 from ..environment import stall_timeout
-from ..errors import TfmusterError
 from ..net.channel import Message
 from ..net.ports import SILENT_SECONDS
 from ..system.terminal_text import bounded_text
@@ -67,14 +65,6 @@ def earliest(known: Message | None, process: Message, report: Message) -> Messag
         "traceback": str(report.get("traceback") or "")[-16_000:],
         "time": moment,
     }
-
-
-def exception_fields(error: BaseException) -> dict[str, str]:
-    """Return an exception as the fields of a failure: ``kind``, ``message``, ``traceback``."""
-    only = "".join(traceback.format_exception_only(type(error), error))
-    text = error.message if isinstance(error, TfmusterError) else only.strip()
-    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return {"kind": "exception", "message": text, "traceback": trace}
 
 
 class Silence:

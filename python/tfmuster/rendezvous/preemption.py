@@ -195,14 +195,10 @@ def _restore_signals(_: Message) -> None:
             ctypes.CDLL(None).signal(int(number), 0)
 
 
-def _after_fork() -> None:
-    # A child process has no training, and ends when it is told to.
-    PREEMPTION.forget()
-
-
 #: The preemption of this process.
 PREEMPTION: Final = Preemption()
-os.register_at_fork(after_in_child=_after_fork)
+# A child process has no training, and ends when it is told to.
+os.register_at_fork(after_in_child=PREEMPTION.forget)
 
 
 class PreemptionNotice:

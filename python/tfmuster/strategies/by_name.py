@@ -7,29 +7,36 @@ TensorFlow accepts many settings that later make it hang. This module raises a
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.spec import Task
 from ..cluster.tf_config import current_task
+from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError, TfmusterError
-from ..keras_compat.process import require_tensorflow_backend
+from ..keras_compat.process import PROCESS, require_tensorflow_backend
+from ..keras_compat.sums.collectives import checked_communication, prepare_sums, sums_directly
+from ..keras_compat.sums.gradients import checked_dtype, set_gradient_dtype, wanted_dtype
 from ..options.hints import Hint, Launch
 from ..system.gpus import visible_gpus
-from ..system.tensorflow_import import is_installed
+from ..system.tensorflow_import import import_tensorflow, is_installed
+from ..system.user_code import user_script
 from ..words import Argument, Value, Words, choice, now
-from .multi_worker import multi_worker_mirrored, required_task
 from .one_machine import local_strategy
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+_MULTI_WORKER = "multi_worker_mirrored"
 
 STRATEGIES = (
     "default",
     "one_device",
     "mirrored",
     "central_storage",
-    "multi_worker_mirrored",
+    _MULTI_WORKER,
     "parameter_server",
     "tpu",
 )
@@ -38,10 +45,10 @@ STRATEGIES = (
 _TAKEN_BY = {
     "devices": ("one_device", "mirrored", "central_storage"),
     "replicas": ("mirrored", "central_storage"),
-    "start_timeout": ("multi_worker_mirrored", "parameter_server"),
+    "start_timeout": (_MULTI_WORKER, "parameter_server"),
     "tpu": ("tpu",),
     "min_shard_bytes": ("parameter_server",),
-    "gradient_dtype": ("multi_worker_mirrored",),
+    "gradient_dtype": (_MULTI_WORKER,),
 }
 
 
@@ -130,21 +137,13 @@ def strategy(
     require_tensorflow_backend(
         "strategy()", "call keras.distribution.initialize() and keras.distribution.set_distribution()"
     )
-    _refuse_unused(
-        name,
-        devices=devices,
-        replicas=replicas,
-        start_timeout=start_timeout,
-        tpu=tpu,
-        min_shard_bytes=min_shard_bytes,
-        gradient_dtype=gradient_dtype,
-    )
-    if name == "multi_worker_mirrored":
-        created = multi_worker_mirrored(communication, start_timeout, gradient_dtype)
+    _refuse_unused(name, locals())
+    if name == _MULTI_WORKER:
+        created = _multi_worker_mirrored(communication, start_timeout, gradient_dtype)
     elif name == "parameter_server":
         from .parameter_server.serving import make_strategy
 
-        task = required_task(name)
+        task = _required_task(name)
         created = make_strategy(task, min_shard_bytes=min_shard_bytes, start_timeout=start_timeout)
     else:
         created = local_strategy(name, devices, replicas, tpu)
@@ -155,16 +154,110 @@ def strategy(
     return created
 
 
-def _refuse_unused(name: str, **arguments: object) -> None:
-    for argument, value in arguments.items():
-        if value is not None and name not in _TAKEN_BY[argument]:
+def _refuse_unused(name: str, arguments: Mapping[str, object]) -> None:
+    for argument, takers in _TAKEN_BY.items():
+        if (value := arguments[argument]) is not None and name not in takers:
             raise StrategyError(
                 Words("{} does not apply to the strategy {}.", argument, Value(name)),
                 found=str(Argument(argument, value)),
-                fix=f"leave it out, or choose {' or '.join(_TAKEN_BY[argument])}",
+                fix=f"leave it out, or choose {' or '.join(takers)}",
                 strategy=name,
                 reason="unused-argument",
             )
+
+
+def _multi_worker_mirrored(
+    communication: str, start_timeout: float | None, gradient_dtype: str | None
+) -> tf.distribute.Strategy:
+    """Join the cluster and make the strategy, or return the one that this process has; see `strategy`."""
+    how = checked_communication(communication)
+    task = _required_task(_MULTI_WORKER)
+    if task.type not in ("chief", "worker"):
+        raise StrategyError(
+            "Only chief and worker tasks train under multi_worker_mirrored.",
+            found=f"this is {task.name}",
+            strategy=_MULTI_WORKER,
+            reason="task-type",
+        )
+    if (present := _present(task, how, communication)) is not None:
+        if gradient_dtype is not None:
+            set_gradient_dtype(present, gradient_dtype)
+        return present
+    from ..keras_compat.agreement.comparison import agree_on_seed
+    from ..keras_compat.agreement.waiting import patch_waits
+    from ..keras_compat.runtime.starting import check_not_started
+
+    dtype = wanted_dtype() if gradient_dtype is None else checked_dtype(gradient_dtype)
+    tf = import_tensorflow()
+    check_not_started(_MULTI_WORKER)
+    from ..rendezvous.task.join import join_cluster
+    from ..rendezvous.task.port_guard import all_connected
+
+    join_cluster(task, timeout=start_timeout, link=sums_directly(how))
+    prepare_sums(how)
+    stock = how.upper() if how in ("ring", "nccl") else "AUTO"
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=getattr(tf.distribute.experimental.CommunicationImplementation, stock)
+    )
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    PROCESS.strategy, PROCESS.task, PROCESS.communication = strategy, task, how
+    set_gradient_dtype(strategy, dtype)
+    agree_on_seed(strategy)
+    patch_waits()
+    all_connected()
+    return strategy
+
+
+def _present(task: Task, how: str, communication: str) -> tf.distribute.Strategy | None:
+    """Return the strategy that this process has, if the arguments suit it; None if it has none."""
+    if PROCESS.default is not None:
+        if communication == "auto":
+            return PROCESS.default
+        distribute = Hint("distribute", True)
+        raise StrategyError(
+            Words(
+                "With {}, communication must be auto: the strategy is made before the program.", distribute
+            ),
+            found=str(Value(communication)),
+            fix=Words("set {}, or launch the program without {}", COMMUNICATION_VARIABLE, distribute),
+            strategy=_MULTI_WORKER,
+            reason="communication",
+        )
+    if PROCESS.task is None:
+        return None
+    if task != PROCESS.task:
+        other, found = "cluster", f"this is {task.name} at {task.address}"
+    elif how != PROCESS.communication:
+        other = "communication"
+        found = f"{Argument(other, how)}, the first has {Value(PROCESS.communication)}"
+    else:
+        return PROCESS.strategy
+    raise StrategyError(
+        f"This process already has a multi-worker strategy, with another {other}.",
+        found=found,
+        fix="use the first one, or start a new process for a second job",
+        strategy=_MULTI_WORKER,
+        reason="second-strategy",
+    )
+
+
+def _required_task(name: str) -> Task:
+    """Return the task of this process. Raises StrategyError if nothing says which it is."""
+    from ..cluster.resolvers import join_engine
+
+    task = join_engine()
+    if task is None:
+        hints = (Hint("workers", 2), *([Hint("ps", 1)] if name == "parameter_server" else []))
+        raise StrategyError(
+            f"{name} needs to know its cluster, and TF_CONFIG is not set.",
+            fix=Words(
+                "start the program with `{}`, in a job of Slurm with srun, or call use_tf_config(task) first",
+                Launch(hints, shlex.quote(user_script() or "SCRIPT"), by_command=True),
+            ),
+            strategy=name,
+            reason="no-tf-config",
+        )
+    return task
 
 
 def strategy_table(environ: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -195,7 +288,7 @@ def strategy_table(environ: Mapping[str, str] | None = None) -> list[dict[str, A
         ("one_device", "fit", "yes", None, one),
         ("mirrored", "fit", "yes", None, devices),
         ("central_storage", "fit", "yes", None, devices),
-        ("multi_worker_mirrored", "fit", "yes", *_in_cluster(environ, ps=False)),
+        (_MULTI_WORKER, "fit", "yes", *_in_cluster(environ, ps=False)),
         ("parameter_server", "ps_fit", "yes", *_in_cluster(environ, ps=True)),
         ("tpu", "not tried", "not tried", *_tpu_here(environ)),
     ]

@@ -23,7 +23,7 @@ def need_files(count: int, what: str) -> None:
 
 
 def fewer_files(count: int) -> int | None:
-    """Raise the limit of open files to `count` if it is lower. Return the limit if it can't be, or None."""
+    """Raise the limit of open files to `count`, or as far as possible; then return it, otherwise None."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -32,10 +32,19 @@ def fewer_files(count: int) -> int | None:
     endless = resource.RLIM_INFINITY
     if soft == endless or soft >= count:
         return None
-    if hard != endless and hard < count:
-        return hard
-    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
-    return None
+    raised = count if hard == endless else min(count, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+    return raised if raised < count else None
+
+
+def room_for_strangers(tasks: int) -> int:
+    """Return how many connections may wait for their introduction at a time, in a cluster of `tasks`.
+
+    It is at most a quarter of the files that the process may open, so that they can't displace a task.
+    """
+    wanted = 1024 + 2 * tasks
+    allowed = fewer_files(4 * wanted)
+    return wanted if allowed is None else allowed // 4
 
 
 def open_files() -> int:

@@ -151,23 +151,20 @@ def _check(
         raise DataError(
             "There must be one label for each image.",
             found=f"{x_rows} images and {y_rows} labels",
-            path=None,
             reason="lengths-differ",
         )
     if x_rows == 0:
-        raise DataError("The training set has no rows.", path=None, reason="empty")
+        raise DataError("The training set has no rows.", reason="empty")
     if not suits_replicas(global_batch, strategy):
         raise DataError(
             f"The global batch must be a positive multiple of the number of replicas, {replicas}.",
             found=str(global_batch),
             fix="pass a batch size per replica, times the number of replicas",
-            path=None,
             reason="batch-size",
         )
     if drop_remainder and global_batch > x_rows:
         raise DataError(
             "With drop_remainder the global batch must not be larger than the training set.",
             found=f"a global batch of {global_batch} for {x_rows} rows",
-            path=None,
             reason="batch-size",
         )

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import numpy as np
 
 from ..cluster.findings import printable
-from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError
 from ..keras_compat.agreement.documents import SAMPLE, Call, close, sample_of
 from ..keras_compat.steps.epochs import training_epochs
 from ..options.hints import Hint
 from ..system.generators import job_seed
-from ..tracking.run import Run
+from ..tracking.record.layout import own_run_dir
+from ..tracking.record.recording import Check, is_a, list_of, or_none, read_info
 from ..words import Words
 from . import checkpoint_files
 
@@ -97,10 +96,10 @@ def owner_of(model: keras.Model) -> Owner:
     The name of a job is that of the program, unless the user gives one; None if the run is on another
     machine. Without a launcher, both are None.
     """
-    run = Run(os.environ[RUN_DIR_VARIABLE]) if os.environ.get(RUN_DIR_VARIABLE) else None
+    run_dir = own_run_dir()
     return {
-        "job": run.name if run else None,
-        "name": run.info().get("name") if run else None,
+        "job": run_dir.name if run_dir else None,
+        "name": read_info(run_dir).get("name") if run_dir else None,
         "optimizer": type(model.optimizer).__name__,
         # Keras numbers the names of layers within a process, so the same model may have other numbers.
         "weights": [
@@ -271,56 +270,41 @@ def changed_seed(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str
 # ---- what a checkpoint must have: whoever can write to the folder can write anything there ---------------
 
 
-def _is_count(value: object) -> bool:
-    # A boolean is no number of steps, though isinstance takes it for one.
-    return type(value) is int and value >= 0
+def _is_weight(value: object) -> bool:
+    """Return whether a value is a list of a name and a shape."""
+    return isinstance(value, list) and list(map(type, value)) == [str, list] and list_of(is_a(int))(value[1])
 
 
-def _is_history(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(numbers, list) for numbers in value.values())
+_OWNER: Final[Mapping[str, Check]] = {
+    **dict.fromkeys(("job", "name"), or_none(is_a(str))),
+    "optimizer": is_a(str),
+    "weights": list_of(_is_weight),
+}
 
 
 def _is_owner(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() >= {"job", "name", "optimizer", "weights"}
-        and all(isinstance(value[name], str | None) for name in ("job", "name"))
-        and isinstance(value["optimizer"], str)
-        and isinstance(value["weights"], list)
-        and all(_is_weight(weight) for weight in value["weights"])
+    return isinstance(value, dict) and all(
+        name in value and check(value[name]) for name, check in _OWNER.items()
     )
 
 
-def _is_weight(value: object) -> bool:
-    """Return whether a value is a list of a name and a shape."""
-    return (
-        isinstance(value, list)
-        and list(map(type, value)) == [str, list]
-        and all(type(size) is int for size in value[1])
+def _is_setting(value: object) -> bool:
+    return isinstance(value, Setting)
+
+
+def _dict_of(check: Check, *names: str) -> Check:
+    """Return the check of dicts that have these names, and whose values all suit."""
+    return lambda value: (
+        isinstance(value, dict) and value.keys() >= set(names) and all(map(check, value.values()))
     )
-
-
-def _is_data(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() >= {_TENSORFLOW, _SEED}
-        and all(
-            isinstance(entry, Setting)
-            or (isinstance(entry, list) and all(isinstance(text, str) for text in entry))
-            for entry in value.values()
-        )
-    )
-
-
-def _is_settings(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(setting, Setting) for setting in value.values())
 
 
 #: Fields of a checkpoint from which a training can resume, and what each must be.
-FIELDS: Final[Mapping[str, Callable[[object], bool]]] = {
-    **dict.fromkeys(("epoch", "step", "state"), _is_count),
-    "history": _is_history,
+FIELDS: Final[Mapping[str, Check]] = {
+    # A boolean is no number of steps.
+    **dict.fromkeys(("epoch", "step", "state"), lambda value: is_a(int)(value) and value >= 0),
+    "history": _dict_of(is_a(list)),
     "of": _is_owner,
-    "data": _is_data,
-    "settings": _is_settings,
+    "data": _dict_of(lambda entry: _is_setting(entry) or list_of(is_a(str))(entry), _TENSORFLOW, _SEED),
+    "settings": _dict_of(_is_setting),
 }

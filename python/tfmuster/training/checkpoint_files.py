@@ -25,12 +25,12 @@ import numpy.typing as npt
 import orjson
 import psutil
 
-from ..environment import CHECKPOINT_DIR_VARIABLE, RUN_DIR_VARIABLE, UNPACKED_GB_VARIABLE
+from ..environment import CHECKPOINT_DIR_VARIABLE, UNPACKED_GB_VARIABLE
 from ..errors import CheckpointError, TfmusterWarning
 from ..system.archives import TooLargeError, check_zip
 from ..system.processes import birth
 from ..system.replace import PART, replacing_file
-from ..tracking.record.layout import CHECKPOINT, CHECKPOINT_OWNER, checkpoint_step
+from ..tracking.record.layout import CHECKPOINT, CHECKPOINT_OWNER, checkpoint_step, own_run_dir
 from ..words import Code, Words
 
 #: Whether each checkpoint that this process has written or read can be read. Large ones take seconds.
@@ -66,15 +66,14 @@ def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
                 Code('checkpoint_callback("checkpoints")', 'callback_checkpoint("checkpoints")'),
                 Code("tfmuster launch", "launch()", "tfmuster launch"),
             ),
-            path=None,
             reason="no-folder",
         )
     return Path(place, "checkpoints")
 
 
-def place_of_job() -> str | None:
+def place_of_job() -> str | Path | None:
     """Return the folder for the checkpoint folders of a job; nothing outside of one."""
-    return os.environ.get(CHECKPOINT_DIR_VARIABLE) or os.environ.get(RUN_DIR_VARIABLE)
+    return os.environ.get(CHECKPOINT_DIR_VARIABLE) or own_run_dir()
 
 
 def claim(folder: Path) -> None:
@@ -97,12 +96,12 @@ def claim(folder: Path) -> None:
             path=str(folder),
             reason="other-job",
         )
-    run = os.environ.get(RUN_DIR_VARIABLE)
+    run_dir = own_run_dir()
     about = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "birth": birth(psutil.Process()),
-        "job": Path(run).name if run else None,
+        "job": run_dir.name if run_dir else None,
     }
     # `write` reports a folder that can't be written.
     with contextlib.suppress(OSError):

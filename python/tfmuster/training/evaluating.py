@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..cluster.tf_config import current_task
-from ..environment import RUN_DIR_VARIABLE
 from ..errors import StrategyError
 from ..keras_compat.process import require_tensorflow_backend
 from ..options.hints import Hint, Launch
 from ..rendezvous.task.control_channel import ControlChannel
 from ..rendezvous.task.join import join_cluster
 from ..tracking.live.states import State, say_state
-from ..tracking.record.layout import append_json
+from ..tracking.record.layout import append_json, own_run_dir
 from ..words import Code, Words
 from . import checkpoint_files
 from .checkpoint_contents import FIELDS, load_weights
@@ -126,8 +124,8 @@ def _over(control: ControlChannel) -> bool:
 
 
 def _write(evaluation: dict[str, float]) -> None:
-    if folder := os.environ.get(RUN_DIR_VARIABLE):
+    if run_dir := own_run_dir():
         try:
-            append_json(Path(folder) / EVALUATIONS, evaluation)
+            append_json(run_dir / EVALUATIONS, evaluation)
         except OSError as error:
             print(f"can't write the evaluation: {error}", file=sys.stderr)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import glob
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -51,23 +52,12 @@ def file_batches(
         an object with their methods ``chunks``, ``read``, and ``finish``.
     batch_size : int
         Rows of one step on all replicas together.
-    seed : int
-        Seed of the orders. Must be the same on every worker.
     shuffle : bool
         Use a new order in each epoch, of the chunks of all files and of the rows in each chunk. A chunk is
         1,024 records, a row group, 4 MB of text, or an image. Each batch takes rows from 24 places of this
         order.
-    strategy : tf.distribute.Strategy, optional
-        Strategy whose number of replicas must divide the batch.
-    steps : int, optional
-        End after this many global batches. To get more than one pass holds, set ``repeated=True``.
-    repeated : bool
-        Repeat without end, with a new order in each epoch. Use it for training with
-        ``fit(steps_per_epoch=...)``. Otherwise each iteration gives the order of ``first_epoch``.
-    drop_remainder : bool
-        Drop the last, partial batch of each epoch.
-    first_epoch : int
-        Number of the first epoch.
+    seed, strategy, steps, repeated, drop_remainder, first_epoch
+        See :func:`tfmuster.batches`.
 
     Returns
     -------
@@ -92,7 +82,6 @@ def file_batches(
             "drop_remainder at most the number of rows.",
             found=f"{plan.batch_size} for {plan.rows} rows",
             fix="pass a batch size per replica, times the number of replicas",
-            path=None,
             reason="batch-size",
         )
     import_tensorflow()
@@ -102,23 +91,23 @@ def file_batches(
     element = tf.nest.map_structure(tf.convert_to_tensor, read.finish(sample))
     spec = tf.nest.map_structure(lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), element)
 
+    passes = range(sys.maxsize if repeated else plan.steps)
+    all_steps = passes if steps is None else passes[:steps]
+
     def pipeline(
         part: int | None = None, parts: int = 1, *, every: tuple[int, int] = (0, 1), skip: int = 0
     ) -> tf.data.Dataset:
+        numbers = all_steps[every[0] :: every[1]][skip:]
+
         def generate() -> Iterator[Any]:
-            numbers = itertools.count() if repeated else range(plan.steps)
-            chosen = itertools.islice(numbers, every[0], steps, every[1])
-            planned = _planned(plan, (part or 0, parts), itertools.islice(chosen, skip, None), first_epoch)
+            planned = _planned(plan, (part or 0, parts), numbers, first_epoch)
             yield from _generate(read, plan, None if part is None else (part, parts), planned)
 
         scalar = tf.TensorSpec([], tf.int64)
         signature = spec if part is None else LocalBatch(spec, scalar, scalar)
         data = tf.data.Dataset.from_generator(generate, output_signature=signature)
-        if repeated and steps is None:
-            cardinality = tf.data.INFINITE_CARDINALITY
-        else:
-            total = plan.steps if steps is None else steps if repeated else min(steps, plan.steps)
-            cardinality = max(0, len(range(every[0], total, every[1])) - skip)
+        is_endless = repeated and steps is None
+        cardinality = tf.data.INFINITE_CARDINALITY if is_endless else len(numbers)
         data = data.apply(tf.data.experimental.assert_cardinality(cardinality))
         return without_autotuning(data.prefetch(2))
 
@@ -204,7 +193,7 @@ def _unfinished(read: Reader, plan: FilePlan, pieces: list[Piece], columns: Colu
 
 
 def _planned(
-    plan: FilePlan, part: tuple[int, int], numbers: Iterator[int], first_epoch: int
+    plan: FilePlan, part: tuple[int, int], numbers: Iterable[int], first_epoch: int
 ) -> Iterator[tuple[int, list[Piece]]]:
     """Yield the batches with these numbers, which are counted over all epochs, and what they consist of."""
     epoch, following = -1, -1

@@ -24,20 +24,10 @@ from ..spec import Cluster, Task
 from ..tf_config import current_task, tf_config_json, use_tf_config
 from .batch import BatchJob, whole_number
 
-__all__ = [
-    "batch_job",
-    "engine_here",
-    "gpus_here",
-    "join_engine",
-    "leave_engine",
-    "resolve_task",
-    "tf_config_from_barrier",
-]
-
 #: Modules in the order in which they are asked; MPI is first, because an MPI job may run inside the others.
 #: Each, or what is named of it, has ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and
 #: ``gpus(environ)``; those of batch systems also have ``batch_job(environ)``.
-_ENGINES = ("mpi", "slurm", "slot_systems.SGE", "slot_systems.PBS", "slot_systems.LSF", "kubernetes")
+_ENGINES = ("mpi", "slurm", "batch.SGE", "batch.PBS", "batch.LSF", "kubernetes")
 
 _PORT = re.compile(r":[0-9]+$")
 

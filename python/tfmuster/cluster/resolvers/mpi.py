@@ -17,7 +17,7 @@ import secrets
 import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...environment import TOKEN_VARIABLE
 from ...errors import LaunchError
@@ -81,11 +81,12 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
         return _resolved[0]
     rank = rank_of(environ)
     port = _held.enter_context(held_ports(1))[0] if base_port is None else base_port + rank.local_rank
-    texts = exchange(rank, f"{this_peer(port).to_text()} {secrets.token_hex(16)}", environ)
-    peers = [Peer.from_text(text.rpartition(" ")[0]) for text in texts]
+    report = [*this_peer(port), secrets.token_hex(16)]
+    reports = [json.loads(text) for text in exchange(rank, json.dumps(report), environ)]
+    peers = [Peer(*place) for *place, _ in reports]
     if environ is os.environ:
         # For this process and its children. A secret that the user has set for all ranks takes precedence.
-        os.environ.setdefault(TOKEN_VARIABLE, texts[0].rpartition(" ")[2])
+        os.environ.setdefault(TOKEN_VARIABLE, reports[0][-1])
     hosts = choose_hosts(peers, one_machine=rank.local_size == rank.size)
     addresses = [f"{host}:{peer.port}" for host, peer in zip(hosts, peers, strict=True)]
     _resolved.append(Cluster(worker=addresses).task("worker", rank.rank))
@@ -103,24 +104,13 @@ def gpus(environ: Mapping[str, str]) -> dict[str, str]:
 _MOST_ADDRESSES = 12
 
 
-@dataclass(frozen=True)
-class Peer:
+class Peer(NamedTuple):
     """A task's report about its machine: its host name, and the port on which the task will listen."""
 
     name: str
     port: int
     #: IPv4 addresses with prefix lengths, such as ``10.0.0.1/24``, the best first.
-    addresses: tuple[str, ...]
-
-    def to_text(self) -> str:
-        """Write the report as one line without blanks."""
-        return json.dumps([self.name, self.port, *self.addresses], separators=(",", ":"))
-
-    @classmethod
-    def from_text(cls, text: str) -> Peer:
-        """Read a report that :meth:`to_text` wrote."""
-        name, port, *addresses = json.loads(text)
-        return cls(name, port, tuple(addresses))
+    addresses: Sequence[str]
 
 
 def this_peer(port: int) -> Peer:
@@ -145,7 +135,7 @@ def this_peer(port: int) -> Peer:
         for _, address in sorted(reports, key=lambda report: report[0])
         if not (address.is_loopback or address.is_link_local or address.is_unspecified)
     ]
-    return Peer(name, port, tuple(usable[:_MOST_ADDRESSES]))
+    return Peer(name, port, usable[:_MOST_ADDRESSES])
 
 
 def choose_hosts(peers: Sequence[Peer], *, one_machine: bool = False) -> list[str]:

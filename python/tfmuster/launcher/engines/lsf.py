@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ...cluster.resolvers.slot_systems import LSF
+from ...cluster.resolvers.batch import LSF
 from ...options.hints import Hint
 from ...system.ask import NoAnswerError, ask
 from .batch import BatchEngine, BatchRequest

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...cluster.resolvers.slot_systems import PBS
+from ...cluster.resolvers.batch import PBS
 from ...environment import PREFIX
 from ...options import table
 from ...options.hints import Hint

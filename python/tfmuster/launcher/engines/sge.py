@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...cluster.resolvers.slot_systems import SGE
+from ...cluster.resolvers.batch import SGE
 from ...errors import LaunchError, TfmusterError
 from ...options.hints import Hint
 from ...system.ask import NoAnswerError, ask

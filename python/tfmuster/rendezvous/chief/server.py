@@ -17,7 +17,7 @@ from ...cluster.spec import Task, training_tasks
 from ...errors import RendezvousError
 from ...net.channel import Message
 from ...net.connections import PENDING_SECONDS, Connection, Connections
-from ...net.ports import room_for_strangers
+from ...system.limits import room_for_strangers
 from ...system.terminal_text import bounded_text
 from ..error import MAX_LISTED, gave_up
 from ..failures import disappeared, earliest, this_process

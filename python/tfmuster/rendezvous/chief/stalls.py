@@ -71,7 +71,6 @@ class Stall:
 
     #: All tasks, if each waits for another.
     awaited: tuple[TaskReport, ...]
-    seconds: float
     message: str
 
 
@@ -158,7 +157,7 @@ def _stall(
     if len(lines) > _MOST_NAMED:
         shown = {report.task for report in [*awaited[:4], *waiting[:4]]}
         lines = [line for line, report in zip(lines, reports, strict=True) if report.task in shown]
-    return Stall(tuple(awaited), seconds, "\n".join([headline, *lines]))
+    return Stall(tuple(awaited), "\n".join([headline, *lines]))
 
 
 def _names(reports: Sequence[TaskReport]) -> str:

@@ -13,7 +13,8 @@ from ...environment import TOKEN_VARIABLE
 from ...errors import RendezvousError
 from ...net.channel import MAX_PAYLOAD, Message
 from ...net.connections import PENDING_SECONDS, Connection, Connections
-from ...net.ports import SILENT_SECONDS, Resolver, room_for_strangers
+from ...net.ports import SILENT_SECONDS, Resolver
+from ...system.limits import room_for_strangers
 from ...tracking.live.states import waiting_state
 from ..chief.server import RendezvousServer, Terms
 from ..error import rendezvous_error, too_late

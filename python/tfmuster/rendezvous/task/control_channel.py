@@ -18,18 +18,16 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from ...cluster.spec import Task
-from ...errors import WorkerError
+from ...errors import TfmusterError, WorkerError
 from ...net.channel import Message
+from ...net.connections import Connection, Connections
 from ...system.activity import ACTIVITY
 from ...system.process_end import failure_of_exit, remember_exit_code
 from ...tracking.live.stacks import answer_request
-from ..failures import STALLED, Silence, disappeared, exception_fields, failure_text
-
-if TYPE_CHECKING:
-    from ...net.connections import Connection, Connections
+from ..failures import STALLED, Silence, disappeared, failure_text
 
 #: How long a task that ends waits for the chief to confirm it, in seconds.
 _TOLD_SECONDS = 2.0
@@ -145,9 +143,12 @@ class ControlChannel:
             }
         )
 
-    def report_exception(self, error: BaseException, *, age: float = 0.0) -> None:
+    def report_exception(self, error: BaseException) -> None:
         """Call `failed` with the type, text and traceback of an exception."""
-        self.failed(exception_fields(error), age=age)
+        only = "".join(traceback.format_exception_only(error)).strip()
+        text = error.message if isinstance(error, TfmusterError) else only
+        trace = "".join(traceback.format_exception(error))
+        self.failed({"kind": "exception", "message": text, "traceback": trace})
 
     def on_failure(self, callback: Callable[[Message], None]) -> None:
         """Call `callback(first_failure)` once: when another task fails, or now if one has failed.
@@ -167,13 +168,11 @@ class ControlChannel:
         Return None without a connection, if the job is over, or after `timeout` seconds. Raises WorkerError
         if a task has failed.
         """
-        connections, connection = self._connections, self._connection
-        if connections is None or connection is None or not self.active:
+        if not self.active:
             return None
         number, replies = next(self._numbers), queue.SimpleQueue[Message]()
         self._replies[number] = replies
-        question = {**message, "number": number, "doing": ACTIVITY.report()}
-        connections.post(lambda: connection.send(question))
+        self.send({**message, "number": number, "doing": ACTIVITY.report()})
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         try:
             while True:
@@ -189,7 +188,7 @@ class ControlChannel:
         return None
 
     def send(self, message: Message) -> None:
-        """Send a message to the chief that gets no reply."""
+        """Send a message to the chief, if there is a connection."""
         connections, connection = self._connections, self._connection
         if connections is not None and connection is not None and self.active:
             connections.post(lambda: connection.send(message))
@@ -229,9 +228,7 @@ class ControlChannel:
                 return False
             self._reported_end = True
         atexit.unregister(self._at_exit)
-        connections, connection = self._connections, self._connection
-        assert connections is not None and connection is not None
-        connections.post(lambda: connection.send(message))
+        self.send(message)
         self._heard.wait(_TOLD_SECONDS)
         if self._told is not None:
             self._told.wait(_TOLD_SECONDS)

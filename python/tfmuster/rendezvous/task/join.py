@@ -13,12 +13,12 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from ...cluster.spec import hosts_of
+from ...cluster.spec import Task, hosts_of
 from ...environment import JOB_VARIABLE, job_token
 from ...errors import EXIT_WORKER_FAILED, RendezvousError, WorkerError
 from ...net.addresses import proxy_exceptions, split_address
+from ...net.channel import Message
 from ...system.process_end import exit_as, exit_with_code_of
 from ...system.say import say
 from ...system.user_code import ipython_shell
@@ -32,10 +32,6 @@ from .control_channel import ControlChannel
 from .meet import muster, print_progress
 from .port_guard import guard_port, wait_for_chief
 from .token_file import token_of_home
-
-if TYPE_CHECKING:
-    from ...cluster.spec import Task
-    from ...net.channel import Message
 
 #: How long the main thread may take to notice by itself that the job has failed, in seconds. TensorFlow
 #: reports the end of a peer within a second or two, or not at all.

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from ...cluster.spec import Task
-from ...environment import DEFAULT_SECONDS, RENDEZVOUS_VARIABLE, job_token, start_timeout
+from ...environment import RENDEZVOUS_VARIABLE, job_token, start_timeout
 from ...errors import RendezvousError
 from ...net.addresses import split_address
 from ...net.channel import Message
@@ -30,8 +30,6 @@ from ..links import Links
 from .client import RendezvousClient
 from .control_channel import ControlChannel
 from .token_file import token_of_file
-
-__all__ = ["DEFAULT_SECONDS", "installed_versions", "muster", "start_timeout"]
 
 #: How long to retry a port that is taken, in seconds, because a process of an earlier job may be ending.
 _PORT_SECONDS = 3.0

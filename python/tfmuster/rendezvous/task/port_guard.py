@@ -6,9 +6,9 @@ import os
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ...cluster.spec import hosts_of
+from ...cluster.spec import Task, hosts_of
 from ...environment import OPEN_PORT_VARIABLE, is_on
 from ...net.addresses import split_address
 from ...net.door import Door, filters_work
@@ -18,9 +18,6 @@ from ...system.compiled import NotCompiled, compiled
 from ...system.say import say
 from ..chief.roster import LISTENING, read_end
 from .control_channel import ControlChannel
-
-if TYPE_CHECKING:
-    from ...cluster.spec import Task
 
 #: After so many connections that were shut down, no more are printed.
 _MOST_PRINTED = 5

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...cluster.spec import Task
 from ...net.channel import Message
@@ -14,10 +13,7 @@ from ...net.ports import Resolver
 from ...system.limits import fewer_files, open_files
 from ...system.terminal_text import bounded_text
 from ..error import MAX_LISTED, Entry
-from ..links import ALL_PAIRS, number_of_targets
-
-if TYPE_CHECKING:
-    from ..links import Links
+from ..links import ALL_PAIRS, Links, number_of_targets
 
 
 @dataclass(eq=False)

@@ -8,14 +8,11 @@ import secrets
 import stat
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ...cluster.spec import Cluster
 from ...environment import LEAST_TOKEN, TOKEN_VARIABLE
 from ...errors import TfmusterError
 from ...net.addresses import is_loopback
-
-if TYPE_CHECKING:
-    from ...cluster.spec import Cluster
 
 
 def token_path() -> Path | None:

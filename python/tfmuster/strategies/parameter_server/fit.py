@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import ModelError, StrategyError, WorkerError
@@ -14,16 +14,14 @@ from ...options.hints import Hint, Launch
 from ...system.say import say
 from ...words import Argument, Value, Words
 from .serving import NAME, WITH_SERVERS
-from .steps import Outcome, Steps
-from .weights import PlacedWeights
-from .workers import WorkerLoops, worker_datasets
 
 if TYPE_CHECKING:
     import keras
     import numpy.typing as npt
     import tensorflow as tf
 
-    from .workers import DatasetFunction, Result
+    from .steps import Outcome
+    from .workers import DatasetFunction
 
     ValidationData: TypeAlias = tf.data.Dataset | tuple[npt.ArrayLike, ...] | None
 
@@ -129,7 +127,6 @@ class _Training:
     ) -> None:
         self._model, self._dataset_fn, self._strategy = model, dataset_fn, strategy
         self._workers, self._sync, self._aggregate = workers, aggregate > 0, aggregate
-        self._placed: PlacedWeights
 
     def run(
         self,
@@ -141,6 +138,10 @@ class _Training:
     ) -> keras.callbacks.History:
         import keras
         import tensorflow as tf
+
+        from .steps import Steps
+        from .weights import PlacedWeights
+        from .workers import WorkerLoops, worker_datasets
 
         model = self._model
         datasets = worker_datasets(self._dataset_fn, self._workers, together=self._sync)
@@ -172,19 +173,19 @@ class _Training:
         function = self._steps.trace_gradients() if self._sync else self._steps.trace_update()
         self._apply = self._steps.trace_apply() if self._sync else None
         numbers = [tf.constant(worker) for worker in range(self._workers)]
-        loops = WorkerLoops(
+        self._loops = WorkerLoops(
             self._strategy,
             self._workers,
             lambda worker: iter(datasets[worker]()),
             lambda iterator, worker: function(iterator, numbers[worker]).numpy(),
         )
+        self._results = self._loops.results()
         try:
             logs: dict[str, float] = {}
-            results = loops.results()
             while epoch < epochs and not model.stop_training:
                 model.reset_metrics()
                 callback_list.on_epoch_begin(epoch)
-                logs = self._epoch(loops, results, step, steps_per_epoch, callback_list)
+                logs = self._epoch(range(step, steps_per_epoch), callback_list)
                 placed.pull()
                 if validation_data is not None:
                     x, y, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
@@ -194,25 +195,18 @@ class _Training:
                 epoch, step = epoch + 1, 0
             callback_list.on_train_end(logs)
         finally:
-            loops.stop()
+            self._loops.stop()
         return model.history
 
-    def _epoch(
-        self,
-        loops: WorkerLoops,
-        results: Iterator[Result],
-        first: int,
-        steps: int,
-        callback_list: keras.callbacks.CallbackList,
-    ) -> dict[str, float]:
+    def _epoch(self, steps: range, callback_list: keras.callbacks.CallbackList) -> dict[str, float]:
         staleness: list[int] = []
         advance = self._advance_together if self._sync else self._advance
         if not self._sync:
-            loops.give_any(steps - first)
-        for step in range(first, steps):
+            self._loops.give_any(len(steps))
+        for step in steps:
             self._placed.push_learning_rate()
             callback_list.on_train_batch_begin(step)
-            outcomes = advance(loops, results, step)
+            outcomes = advance(step)
             self._count(outcomes)
             staleness += [outcome.staleness for outcome in outcomes]
             callback_list.on_train_batch_end(step, self._logs())
@@ -221,26 +215,26 @@ class _Training:
             logs |= {"staleness": sum(staleness) / len(staleness), "max_staleness": float(max(staleness))}
         return logs
 
-    def _advance(self, loops: WorkerLoops, results: Iterator[Result], step: int) -> list[Outcome]:
+    def _advance(self, step: int) -> list[Outcome]:
         """Wait for the next update of any worker."""
-        for worker, _, report in results:
+        for worker, _, report in self._results:
             if report is not None:
                 return [self._steps.outcome(report)]
-            _tell_lost(worker, loops)
+            self._tell_lost(worker)
         raise AssertionError  # results() has no end
 
-    def _advance_together(self, loops: WorkerLoops, results: Iterator[Result], step: int) -> list[Outcome]:
+    def _advance_together(self, step: int) -> list[Outcome]:
         """Apply one update: the mean of the first gradients of this step."""
         import tensorflow as tf
 
-        for worker in sorted(loops.alive):
-            loops.give(worker, step)
+        for worker in sorted(self._loops.alive):
+            self._loops.give(worker, step)
         arrived: dict[int, Outcome] = {}
-        self._enough(loops)
-        for worker, of_step, report in results:
+        self._enough()
+        for worker, of_step, report in self._results:
             if report is None:
-                _tell_lost(worker, loops)
-                self._enough(loops)
+                self._tell_lost(worker)
+                self._enough()
             elif of_step == step:
                 arrived[worker] = self._steps.outcome(report)
                 if len(arrived) == self._aggregate:
@@ -255,7 +249,8 @@ class _Training:
         self._apply(tf.constant(taken, tf.int32), tf.constant(shares, tf.float64), moves)
         return outcomes
 
-    def _enough(self, loops: WorkerLoops) -> None:
+    def _enough(self) -> None:
+        loops = self._loops
         if len(loops.alive) < self._aggregate:
             worker = max(loops.lost)
             raise WorkerError(
@@ -271,18 +266,16 @@ class _Training:
 
     def _count(self, outcomes: Sequence[Outcome]) -> None:
         """Add to the model's metrics what steps have added."""
-        variables = [variable for metric in self._model.metrics for variable in metric.variables]
-        for number, variable in enumerate(variables):
+        for number, variable in enumerate(self._steps.metrics):
             variable.assign(variable.numpy() + sum(outcome.metrics[number] for outcome in outcomes))
 
     def _logs(self) -> dict[str, float]:
         return {name: float(value) for name, value in self._model.get_metrics_result().items()}
 
-
-def _tell_lost(worker: int, loops: WorkerLoops) -> None:
-    left = len(loops.alive)
-    remain = "worker remains" if left == 1 else "workers remain"
-    say(f"tfmuster: worker {worker} is lost; {left} {remain}")
+    def _tell_lost(self, worker: int) -> None:
+        left = len(self._loops.alive)
+        remain = "worker remains" if left == 1 else "workers remain"
+        say(f"tfmuster: worker {worker} is lost; {left} {remain}")
 
 
 def _check_updates(strategy: tf.distribute.Strategy, updates: str, replicas_to_aggregate: int | None) -> int:

@@ -7,10 +7,12 @@ import contextvars
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ...cluster.spec import Task
 from ...errors import StrategyError
 from ...keras_compat.process import PROCESS, uses_keras_2
 from ...net.ports import free_ports
 from ...options.hints import Hint, Launch
+from ...rendezvous.task.control_channel import ControlChannel
 from ...rendezvous.task.join import is_worker_process, join_cluster, serve_until_over
 from ...rendezvous.task.port_guard import all_connected, guard_also, serving
 from ...system.process_end import exit_as
@@ -20,9 +22,6 @@ from ...words import Words
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-    from ...cluster.spec import Task
-    from ...rendezvous.task.control_channel import ControlChannel
 
 NAME = "parameter_server"
 #: Variables of at least twice this many bytes are split across parameter servers. TensorFlow recommends it.

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import keras
 import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
 
 from ...keras_compat.rows import LocalBatch
 from .weights import PlacedWeights
-
-if TYPE_CHECKING:
-    import keras
-    import numpy.typing as npt
-    import tensorflow as tf
 
 
 @dataclass
@@ -36,10 +34,9 @@ class Steps:
     def __init__(
         self, model: keras.Model, placed: PlacedWeights, iterator_spec: tf.data.IteratorSpec, workers: int
     ) -> None:
-        import tensorflow as tf
-
         self._model, self._placed, self._workers = model, placed, workers
-        self._metrics = [variable for metric in model.metrics for variable in metric.variables]
+        #: The variables of the model's metrics.
+        self.metrics = [variable for metric in model.metrics for variable in metric.variables]
         self._spec = (iterator_spec, tf.TensorSpec([], tf.int32))
         self._rows: list[tf.Variable] = []
 
@@ -47,8 +44,6 @@ class Steps:
 
     def trace_update(self) -> tf.types.experimental.ConcreteFunction:
         """Trace a function of (iterator, worker) that reads the weights, computes, and updates them."""
-        import tensorflow as tf
-
         placed = self._placed
 
         def step(iterator: Iterator[object], worker: tf.Tensor) -> tf.Tensor:
@@ -72,8 +67,6 @@ class Steps:
 
     def trace_gradients(self) -> tf.types.experimental.ConcreteFunction:
         """Trace a function of (iterator, worker) that stores gradients next to the weights."""
-        import tensorflow as tf
-
         self._rows = []
         for piece in self._placed.flat:
             # One row per worker, on the parameter server that has the piece.
@@ -95,8 +88,6 @@ class Steps:
 
         They are int32 in ascending order, the workers' shares of the rows, and the changes of other weights.
         """
-        import tensorflow as tf
-
         placed = self._placed
 
         def apply(workers: tf.Tensor, shares: tf.Tensor, moves: list[tf.Tensor]) -> None:
@@ -132,26 +123,21 @@ class Steps:
     def outcome(self, values: npt.NDArray[np.float64]) -> Outcome:
         """Unpack the return value of a traced step."""
         parts, at = [], 2
-        for variable in [*self._metrics, *self._placed.others]:
+        for variable in [*self.metrics, *self._placed.others]:
             shape = tuple(variable.shape)
             size = int(np.prod(shape, dtype=int))
             parts.append(values[at : at + size].reshape(shape))
             at += size
             if at >= len(values):
                 break
-        count = len(self._metrics)
+        count = len(self.metrics)
         return Outcome(int(values[0]), int(values[1]), parts[:count], parts[count:])
 
     def _traced(self, step: Callable[..., tf.Tensor]) -> tf.types.experimental.ConcreteFunction:
-        import tensorflow as tf
-
         return tf.function(step, autograph=False).get_concrete_function(*self._spec)
 
     def _gradients(self, batch: object, worker: tf.Tensor) -> tuple[Any, Any, Any, Any]:
         """Return gradients for the pieces, rows, metric values, and changes of the other weights."""
-        import keras
-        import tensorflow as tf
-
         data = batch.data if isinstance(batch, LocalBatch) else batch
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         model, placed = self._model, self._placed
@@ -159,7 +145,7 @@ class Steps:
         before = [_of_worker(v.read_value(), worker) for v in placed.others]
         rows = batch.rows if isinstance(batch, LocalBatch) else tf.shape(tf.nest.flatten(x)[0])[0]
         # Metrics begin at nothing here: what they have then is what this batch adds.
-        nothing = [(v, tf.zeros(v.shape, v.dtype)) for v in self._metrics]
+        nothing = [(v, tf.zeros(v.shape, v.dtype)) for v in self.metrics]
         with tf.GradientTape() as tape:
             tape.watch(values)
             with keras.StatelessScope(state_mapping=placed.mapping(values, before) + nothing) as scope:
@@ -173,13 +159,11 @@ class Steps:
         gradients = tape.gradient(loss, values, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         gradients = placed.cut([tf.convert_to_tensor(gradient) for gradient in gradients])
         moves = [new - old for new, old in zip(placed.new_others(scope), before, strict=True)]
-        return gradients, rows, [scope.get_current_value(v) for v in self._metrics], moves
+        return gradients, rows, [scope.get_current_value(v) for v in self.metrics], moves
 
 
 def _of_worker(value: tf.Tensor, worker: tf.Tensor) -> tf.Tensor:
     """Shift a random generator's state by worker: otherwise all workers would drop out the same units."""
-    import tensorflow as tf
-
     if value.dtype != tf.uint32 or value.shape.rank != 1:
         return value
     shift = tf.cast(worker, tf.uint32) * tf.constant(0x9E3779B1, tf.uint32)
@@ -188,6 +172,4 @@ def _of_worker(value: tf.Tensor, worker: tf.Tensor) -> tf.Tensor:
 
 def _pack(values: list[tf.Tensor | int]) -> tf.Tensor:
     """Pack all values into one tensor, because each returned tensor is a separate message."""
-    import tensorflow as tf
-
     return tf.concat([tf.reshape(tf.cast(value, tf.float64), [-1]) for value in values], 0)

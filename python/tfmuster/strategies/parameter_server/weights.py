@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING
 
+import keras
 import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
 
 from ...errors import ModelError
 from ...keras_compat import seams
 from .serving import partitioned_variables
-
-if TYPE_CHECKING:
-    import keras
-    import numpy.typing as npt
-    import tensorflow as tf
 
 # These optimizers need whole variables, not pieces.
 _WHOLE = ("Adafactor", "Lamb", "Muon")
@@ -26,8 +23,6 @@ class PlacedWeights:
     """A model's variables on the parameter servers."""
 
     def __init__(self, strategy: tf.distribute.ParameterServerStrategy, model: keras.Model) -> None:
-        import tensorflow as tf
-
         self._model = model
         self._trainable = list(model.trainable_variables)
         metrics = {id(variable) for metric in model.metrics for variable in metric.variables}
@@ -59,9 +54,6 @@ class PlacedWeights:
         return [piece for pieces in self.pieces for piece in pieces]
 
     def _place(self, weight: keras.Variable) -> list[keras.Variable]:
-        import keras
-        import tensorflow as tf
-
         whole = weight.constraint is not None or type(self._model.optimizer).__name__ in _WHOLE
         with contextlib.nullcontext() if whole else partitioned_variables():
             placed = tf.Variable(weight.numpy(), name=weight.name)
@@ -79,8 +71,6 @@ class PlacedWeights:
 
     def read(self) -> list[tf.Tensor]:
         """Return the trainable weights as whole tensors."""
-        import tensorflow as tf
-
         return [
             tf.concat([tf.identity(p.value) for p in pieces], 0)
             if len(pieces) > 1
@@ -90,8 +80,6 @@ class PlacedWeights:
 
     def cut(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         """Split gradients of whole weights into gradients for `flat`."""
-        import tensorflow as tf
-
         cut: list[tf.Tensor] = []
         for gradient, pieces in zip(gradients, self.pieces, strict=True):
             sizes = [int(piece.shape[0]) for piece in pieces] if len(pieces) > 1 else None
@@ -123,8 +111,6 @@ class PlacedWeights:
 
     def push_learning_rate(self) -> None:
         """Copy the learning rate, which a callback may have changed, to the parameter servers."""
-        import keras
-
         rate = self._model.optimizer.learning_rate
         # A schedule depends on the number of updates, which the parameter servers count.
         if isinstance(rate, keras.Variable) and float(rate.numpy()) != self._rate:

@@ -11,13 +11,24 @@ import queue
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
 
 from ...errors import DataError, WorkerError
 from ...keras_compat import seams
 from ...keras_compat.rows import attached_pipeline
 from ...options.hints import Hint, Launch
 from ...words import Code, Words
+
+DatasetFunction: TypeAlias = Callable[[tf.distribute.InputContext], tf.data.Dataset]
+#: Worker, step (-1 for any), and report of a finished step; None if the worker is lost.
+Result = tuple[int, int, npt.NDArray[np.float64] | None]
+_Iterator = Iterator[object]
+
+_LOOK_SECONDS = 0.5
 
 
 def worker_datasets(
@@ -29,8 +40,6 @@ def worker_datasets(
     ``done`` steps of all workers is skipped. Raises DataError unless ``dataset_fn`` is a data set of
     tfmuster, or returns a data set.
     """
-    import tensorflow as tf
-
     passed = done if together else -(-done // workers)
     traced = []
     for worker in range(workers):
@@ -46,8 +55,6 @@ def _dataset_maker(
     dataset_fn: DatasetFunction | tf.data.Dataset, worker: int, workers: int, together: bool, passed: int
 ) -> Callable[[], tf.data.Dataset]:
     """Return a function that makes one worker's data set without the steps that are past."""
-    import tensorflow as tf
-
     if (pipeline := attached_pipeline(dataset_fn)) is not None:
         if together:
             return lambda: pipeline(worker, workers, skip=passed)
@@ -81,22 +88,8 @@ def _not_a_function(found: str) -> DataError:
             Code("context.num_input_pipelines", "context$num_input_pipelines"),
             Code("tfmuster.batches()", "batches()"),
         ),
-        path=None,
         reason="dataset-fn",
     )
-
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import tensorflow as tf
-
-    DatasetFunction: TypeAlias = Callable[[tf.distribute.InputContext], tf.data.Dataset]
-    #: Worker, step (-1 for any), and report of a finished step; None if the worker is lost.
-    Result = tuple[int, int, npt.NDArray[np.float64] | None]
-    _Iterator = Iterator[object]
-
-_LOOK_SECONDS = 0.5
 
 
 class WorkerLoops:
@@ -113,8 +106,6 @@ class WorkerLoops:
         make_iterator: Callable[[int], _Iterator],
         step: Callable[[_Iterator, int], npt.NDArray[np.float64]],
     ) -> None:
-        import tensorflow as tf
-
         self._make_iterator, self._step = make_iterator, step
         self._changed = threading.Condition()
         self._free = 0
@@ -180,8 +171,6 @@ class WorkerLoops:
             self._changed.notify_all()
 
     def _loop(self) -> None:
-        import tensorflow as tf
-
         worker = int(tf.DeviceSpec.from_string(tf.constant(0).device).task)
         step = None
         try:
@@ -217,8 +206,6 @@ class WorkerLoops:
 
 def _is_loss(error: BaseException) -> bool:
     """Return whether an error means only that its worker is lost."""
-    import tensorflow as tf
-
     gone = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
     text = str(error)
     return isinstance(error, gone) and "/job:worker" in text and "/job:ps" not in text

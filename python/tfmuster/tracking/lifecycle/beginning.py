@@ -26,9 +26,8 @@ from ...system.processes import birth
 from ...system.versions import recorded_versions
 from ...words import Words
 from ..live.status import status_of
-from ..record.index import remember_run
 from ..record.layout import ANY_VALUES, CALL, CLAIMED, NAMED, NAMES, RUNS, UNFINISHED, holds_run, utc_now
-from ..record.recording import read_info, record_info, record_status, record_stop_command
+from ..record.recording import read_info, record_info, record_status, record_stop_command, remember_run
 from .resuming import resuming
 from .stopping import resume_text
 

@@ -93,22 +93,11 @@ def relaunch_of(run_dir: Path) -> Relaunch:
     return Relaunch([*record["options"], "--", *record["command"]], record["directory"], record["env"])
 
 
-def resumed_seed(run_dir: str | os.PathLike[str] | None) -> int | None:
-    """Return the seed of the unfinished run in a directory; None if there is none."""
-    info = _unfinished_info(run_dir)
-    return None if info is None or info.get("seed") is None else int(info["seed"])
-
-
-def resumed_hash_seed(run_dir: str | os.PathLike[str] | None) -> str | None:
-    """Return the seed of Python's hashes in the unfinished run in a directory; None if there is none."""
-    info = _unfinished_info(run_dir)
-    return None if info is None else str(info.get("hash_seed", "0"))
-
-
-def _unfinished_info(run_dir: str | os.PathLike[str] | None) -> dict[str, Any] | None:
-    if run_dir is None or not holds_run(path := Path(run_dir)):
-        return None
-    return read_info(path) if status_of(path)["state"] in RESUMABLE else None
+def resumed_info(run_dir: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """Return what the unfinished run in a directory has recorded, its seeds included; empty without one."""
+    if run_dir is None or not holds_run(path := Path(run_dir)) or status_of(path)["state"] not in RESUMABLE:
+        return {}
+    return {"hash_seed": "0", **read_info(path)}
 
 
 @contextlib.contextmanager

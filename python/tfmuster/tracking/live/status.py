@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import time
@@ -52,10 +53,8 @@ def _is_readable(run_dir: Path) -> bool:
 
 def wait_for_end(run_dir: Path, timeout: float | None = None) -> dict[str, Any]:
     """Wait until a run has ended, at most `timeout` seconds, and return its status."""
-    end = None if timeout is None else time.monotonic() + timeout
-    while (status := status_of(run_dir))["state"] in UNFINISHED:
-        if end is not None and time.monotonic() > end:
-            break
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    while (status := status_of(run_dir))["state"] in UNFINISHED and time.monotonic() <= end:
         time.sleep(0.1)
     return status
 

@@ -1,4 +1,4 @@
-"""Read and write ``run.json``, ``status.json`` and ``error.json``, and write what tfruns reads of a run.
+"""Read and write ``run.json``, ``status.json`` and ``error.json``, what tfruns reads, and the list of runs.
 
 A full disk, an editor, another version or another user may have left anything in these files. Each entry that
 is read is of the kind that its readers expect, or is left out, and `unreadable` names it.
@@ -16,28 +16,35 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+
+from ...system.replace import replacing_file
 from ...system.terminal_text import output_encoding
 from .hidden_values import without_secrets
-from .layout import CALL, RESUME, STOP_COMMAND, read_json, utc_now, write_json
+from .layout import CALL, RESUME, STOP_COMMAND, read_json, read_json_lines, utc_now, write_json
 from .lines import METRICS, NOTES, history_of
 
-_Check = Callable[[Any], bool]
+#: Tells whether a value that was read is of the kind that its readers expect.
+Check = Callable[[Any], bool]
 
 
-def _is_a(*types: type) -> _Check:
+def is_a(*types: type) -> Check:
+    """Return the check of values of these types; a boolean is no number."""
     return lambda value: isinstance(value, types) and not isinstance(value, bool)
 
 
-def _or_none(check: _Check) -> _Check:
+def or_none(check: Check) -> Check:
+    """Return the check that also takes None."""
     return lambda value: value is None or check(value)
 
 
-def _list_of(check: _Check) -> _Check:
+def list_of(check: Check) -> Check:
+    """Return the check of lists whose items all suit."""
     return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-_is_text, _is_number, _is_object = _is_a(str), _is_a(int), _is_a(dict)
-_are_texts = _list_of(_is_text)
+_is_text, _is_number, _is_object = is_a(str), is_a(int), is_a(dict)
+_are_texts = list_of(_is_text)
 
 
 def _is_word(value: object) -> bool:
@@ -56,10 +63,10 @@ def _is_time(value: Any) -> bool:
         return False
 
 
-_INFO: Final[Mapping[str, _Check]] = {
+_INFO: Final[Mapping[str, Check]] = {
     **dict.fromkeys(("name", "directory"), _is_text),
     **dict.fromkeys(("host", "pid_birth", "hash_seed"), _is_word),
-    **dict.fromkeys(("seed", "job"), _or_none(_is_a(str, int))),
+    **dict.fromkeys(("seed", "job"), or_none(is_a(str, int))),
     "command": _are_texts,
     "cluster": lambda value: _is_object(value) and all(map(_are_texts, value.values())),
     "started": _is_time,
@@ -70,23 +77,23 @@ _INFO: Final[Mapping[str, _Check]] = {
     # Not every codec makes text of bytes.
     "encoding": lambda value: _is_text(value) and bool(output_encoding({"PYTHONIOENCODING": value})),
 }
-_STATUS: Final[Mapping[str, _Check]] = {
+_STATUS: Final[Mapping[str, Check]] = {
     "state": _is_word,
     "restarts": _is_number,
     "tasks": _is_object,
     "updated": _is_time,
 }
-_TASK: Final[Mapping[str, _Check]] = {
+_TASK: Final[Mapping[str, Check]] = {
     **dict.fromkeys(("state", "host", "birth"), _is_word),
-    "pid": _or_none(_is_process),
-    "exit_code": _or_none(_is_number),
+    "pid": or_none(_is_process),
+    "exit_code": or_none(_is_number),
 }
-_ERROR: Final[Mapping[str, _Check]] = {
+_ERROR: Final[Mapping[str, Check]] = {
     **dict.fromkeys(("task", "host", "error", "traceback", "log"), _is_text),
     "time": _is_time,
-    "exit_code": _or_none(_is_number),
-    **dict.fromkeys(("signal", "fix", "condition"), _or_none(_is_text)),
-    "hints": _list_of(_is_object),
+    "exit_code": or_none(_is_number),
+    **dict.fromkeys(("signal", "fix", "condition"), or_none(_is_text)),
+    "hints": list_of(_is_object),
     **dict.fromkeys(("last_lines", "classes"), _are_texts),
 }
 _FILES: Final = {"run.json": _INFO, "status.json": _STATUS, "error.json": _ERROR}
@@ -100,6 +107,9 @@ _NO_ERROR: Final[Mapping[str, Any]] = {
     "hints": [],
     "classes": [],
 }
+
+#: Size from which the list of runs is written anew, without the runs that are gone, in bytes.
+_LARGE_INDEX = 256_000
 
 
 def read_info(run_dir: Path) -> dict[str, Any]:
@@ -153,7 +163,7 @@ def unreadable(run_dir: Path) -> str:
     return ", ".join(names)
 
 
-def _known(entries: Mapping[str, Any], checks: Mapping[str, _Check]) -> dict[str, Any]:
+def _known(entries: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
     """Return the entries that are of their kind, and those of which no kind is known."""
     return {name: value for name, value in entries.items() if name not in checks or checks[name](value)}
 
@@ -222,3 +232,47 @@ def _write_tfruns(run_dir: Path, state: str) -> None:
     if error:
         message = error["error"] or f"{error['task']} failed"
         write_json(folder / "error.json", {"message": message, "traceback": error["traceback"]})
+
+
+def index_path() -> Path | None:
+    """Return the path of the list of this user's runs; None if this user has no state folder.
+
+    It has a line for each run, so that runs are found from any folder. It is in ``XDG_STATE_HOME``, by
+    default ``~/.local/state``. A check of an R package must not write there.
+    """
+    if "_R_CHECK_PACKAGE_NAME_" in os.environ:
+        return None
+    folder = os.environ.get("XDG_STATE_HOME", "")
+    try:
+        state = Path(folder) if os.path.isabs(folder) else Path.home() / ".local" / "state"
+    except RuntimeError:
+        return None
+    return state / "tfmuster" / "runs.jsonl"
+
+
+def remember_run(run_dir: Path) -> None:
+    """Add a run. A full disk or a folder that can't be written must not end the job."""
+    path = index_path()
+    if path is None:
+        return
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if path.exists() and path.stat().st_size > _LARGE_INDEX:
+            runs = known_runs()
+            with replacing_file(path, mode=0o600) as file:
+                file.writelines(map(_index_line, runs))
+        # One write, so that two jobs can add their lines at the same time.
+        with open(path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o600)) as index:
+            index.write(_index_line(run_dir))
+
+
+def known_runs() -> list[Path]:
+    """Return the run directories in the list that are still there, in the order of their jobs."""
+    path = index_path()
+    lines = [] if path is None else read_json_lines(path)
+    paths = dict.fromkeys(Path(line["path"]) for line in lines if isinstance(line.get("path"), str))
+    return [run for run in paths if os.path.exists(run / "run.json")]
+
+
+def _index_line(run_dir: Path) -> bytes:
+    return orjson.dumps({"path": os.fsencode(run_dir).decode("utf-8", "replace")}) + b"\n"

@@ -14,9 +14,8 @@ from ...system.say import say
 from ...system.terminal_text import visible
 from ...words import Code, Value, Words
 from ..lifecycle.removing import whose
-from ..record.index import known_runs
 from ..record.layout import RUNS
-from ..record.recording import written
+from ..record.recording import known_runs, written
 from ..run import Run
 from .summary import last_epoch, local_time, speed_of, took
 

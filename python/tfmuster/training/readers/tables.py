@@ -217,10 +217,8 @@ def parquet_rows(label: str | None = None, *, columns: Sequence[str] | None = No
 
     Parameters
     ----------
-    label : str, optional
-        Name of the column that is the label. The model gets ``(x, y)`` with it, else ``x``.
-    columns : sequence of str, optional
-        Names of the columns of ``x``. Default: all others.
+    label, columns
+        See :func:`csv_rows`.
 
     Returns
     -------

@@ -32,8 +32,6 @@ from .charts import curves, timeline
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["ReportRenewal", "report_html", "write_report"]
-
 REPORT = "report.html"
 
 _TAIL_LINES = 40

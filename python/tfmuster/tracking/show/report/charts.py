@@ -102,7 +102,7 @@ def _curve(metric: str, series: Mapping[str, Sequence[float]]) -> Curve:
         f"{metric}: {_in_words(shown)}",
         lines,
         values=[Tick(y(tick), f"{tick:.6g}") for tick in ticks],
-        epochs=[Tick(x(epoch), str(epoch)) for epoch in _whole_ticks(epochs)],
+        epochs=[Tick(x(epoch), str(epoch)) for epoch in range(1, epochs + 1, math.ceil(epochs / 8))],
     )
 
 
@@ -227,8 +227,3 @@ def _scale(low: float, high: float) -> tuple[float, float, list[float]]:
     first, last = math.floor(low / step), math.ceil(high / step)
     ticks = [round(step * i, 12) for i in range(first, last + 1)]
     return ticks[0], ticks[-1], ticks
-
-
-def _whole_ticks(epochs: int) -> list[int]:
-    step = max(1, math.ceil(epochs / 8))
-    return list(range(1, epochs + 1, step))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tfmuster.cluster.resolvers import batch_job, engine_here, gpus_here, resolve_task
-from tfmuster.cluster.resolvers.slot_systems import SGE
+from tfmuster.cluster.resolvers.batch import SGE
 from tfmuster.errors import LaunchError
 
 #: Recorded in a job of `qsub -pe spread 6`: with $round_robin on four hosts.

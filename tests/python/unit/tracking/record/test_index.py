@@ -10,8 +10,7 @@ import tfmuster
 from tfmuster.cli import main
 from tfmuster.errors import TfmusterError
 from tfmuster.tracking.lifecycle.beginning import new_run
-from tfmuster.tracking.record import index
-from tfmuster.tracking.record.recording import record_end, record_info
+from tfmuster.tracking.record.recording import index_path, known_runs, record_end, record_info
 from tfmuster.tracking.run import Run
 from tfmuster.tracking.show.listing import find_run, runs
 
@@ -98,14 +97,14 @@ def test_the_index_is_the_users_alone_and_stays_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = a_run(tmp_path, "one")
-    path = index.index_path()
+    path = index_path()
     assert path is not None
     assert path.stat().st_mode & 0o777 == 0o600
     with path.open("a") as file:
         file.write('{"path": "/gone"}\n' * 20_000 + "[1]\n{\n")
-    assert index.known_runs() == [run.path]
+    assert known_runs() == [run.path]
     other = a_run(tmp_path, "two")
-    assert index.known_runs() == [run.path, other.path]
+    assert known_runs() == [run.path, other.path]
     assert len(path.read_text().splitlines()) == 2
 
 
@@ -113,7 +112,7 @@ def test_no_index_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     run = a_run(tmp_path, "one")
-    assert runs(tmp_path / "runs") and index.known_runs() == []
+    assert runs(tmp_path / "runs") and known_runs() == []
     monkeypatch.setenv("_R_CHECK_PACKAGE_NAME_", "tfmuster")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     a_run(tmp_path, "two")

@@ -1,5 +1,0 @@
-"""Run the job of ``tfmuster test`` on one worker."""
-
-from tfmuster.diagnostics.selftest import job
-
-job()
