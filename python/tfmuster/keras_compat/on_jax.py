@@ -182,7 +182,6 @@ def _own_rows(part: tuple[tuple[int, ...], int], batch: npt.NDArray[np.generic] 
                     "dataset.batch(rows, drop_remainder=True)", "dataset$batch(rows, drop_remainder = TRUE)"
                 ),
             ),
-            path=None,
             reason="batch-size",
         )
     size = rows // parts

@@ -134,7 +134,6 @@ def _shared(call: str, write: Callable[[], bytes]) -> list[bytes] | None:
             f"Independent workers do not wait for each other, and {call} would.",
             found=Words("{}", Hint("independent", True)),
             fix="return the value from a function that you launch, or write it to a file",
-            path=None,
             reason="independent",
         )
     of_chief = call == "broadcast"
@@ -148,6 +147,5 @@ def _not_plain(call: str, found: str) -> DataError:
         f"{call} takes values that run nothing when they are read.",
         found=found,
         fix="pass numbers, text, arrays, data frames, or lists of them",
-        path=None,
         reason="not-plain",
     )

@@ -99,7 +99,6 @@ def ended_before(model: keras.Model, others: list[str], doing: str) -> DataError
         f"The data of {name} ended on this worker before those of {rest}.",
         found=doing or None,
         fix=_rows_advice(),
-        path=None,
         reason="data-ended",
     )
 
@@ -139,7 +138,6 @@ def refuse_absent(absent: Mapping[str, str], duty: str) -> None:
     raise DataError(
         f"All workers must {duty}, but {doing}.",
         fix=f"{duty} on every worker, also if only the chief uses the result",
-        path=None,
         reason="workers-differ",
         differences={"call": {**absent}},
     )
@@ -167,7 +165,6 @@ def refuse(moment: str, by_name: Mapping[str, Difference]) -> None:
         message,
         found="; ".join(f"{entry.name}: {entry}" for entry in more) or None,
         fix=_ADVICE.get(first.name) or advice or f"pass the same {first.name} on every worker",
-        path=None,
         reason="workers-differ",
         differences=values_of,
     )
@@ -214,7 +211,6 @@ def other_weight(name: str, text: str) -> DataError | None:
         f"The workers must agree when they make a weight: {name} has the shape {shapes[0]} on {task}, "
         f"and {shapes[1]} on another worker.",
         fix="build the same model on every worker; if its size comes from the data, read the same data",
-        path=None,
         reason="workers-differ",
         differences={"weight": {task: f"{name} {shapes[0]}", "another worker": f"{name} {shapes[1]}"}},
     )

@@ -236,7 +236,7 @@ def _shapes(arrays: list[npt.NDArray[np.generic]]) -> str:
 
 def _refusal(message: str, found: str, reason: str, fix: str | None = None) -> DataError:
     fix = fix or "return list(x, y) with one row of x for each label, with the same columns in each call"
-    return DataError(message, found=found, fix=fix, path=None, reason=reason)
+    return DataError(message, found=found, fix=fix, reason=reason)
 
 
 class Recorded:
