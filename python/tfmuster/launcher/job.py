@@ -45,7 +45,6 @@ from ..tracking.run import Run
 from ..words import FACE_VARIABLE, Code, Words, face, language
 from .command import command_name
 from .supervise.restarts import Attempt
-from .text_checks import check_text
 
 #: Fields of `Job` that switch something on in every worker, and the variables that do so.
 _SWITCHES = {
@@ -190,6 +189,18 @@ class Job(Control, Plain):
         # In a batch job the options of its system are not known. They were recorded on submission.
         if self.where is not None and SUBMITTED_VARIABLE not in os.environ:
             record_launch(run.path, [*launch_options(self, run), *self.where], self.command, self.env)
+
+
+def check_text(*texts: str) -> None:
+    """Raise LaunchError unless JSON can represent all texts, and the kernel accepts them as arguments."""
+    for text in texts:
+        if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+            raise LaunchError(
+                "Names, arguments and variables of a job must be UTF-8 text without null bytes.",
+                found=ascii(text),
+                fix="Rename the file, or leave the character out.",
+                reason="text",
+            )
 
 
 def launch_options(job: Job, run: Run | None) -> list[str]:

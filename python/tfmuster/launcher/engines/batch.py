@@ -30,9 +30,8 @@ from ...tracking.record.layout import utc_now
 from ...tracking.record.recording import record_info, record_stop_command
 from ...tracking.run import Run
 from ...words import FACE_VARIABLE, Part, Words, face
-from ..job import Job, launch_options
+from ..job import Job, check_text, launch_options
 from ..remote.engine_agents import AgentRequest, StartedAgents, run_with_agents
-from ..text_checks import check_line
 from .agent_command import CommandPerAgent
 from .base import Engine, refuse_hosts
 from .batch_commands import BatchCommands
@@ -233,3 +232,17 @@ class BatchEngine(BatchCommands, Engine):
     def body(self, command: Sequence[str]) -> list[str]:
         """Return the lines that run the launcher."""
         return [f"exec {shlex.join(command)}"]
+
+
+def check_line(text: str, what: str, *, start: str = "", without: str = "") -> None:
+    """Raise LaunchError unless it is one line that begins with `start` and has no character of `without`."""
+    check_text(text)
+    bad = any(ord(character) < 32 or character in without for character in text)
+    if bad or not text.startswith(start):
+        characters = f" or {without}" if without else ""
+        begin = f", and must start with {start}" if start else ""
+        raise LaunchError(
+            f"The {what} must be one line without control characters{characters}{begin}.",
+            found=ascii(text),
+            reason="text",
+        )

@@ -22,9 +22,8 @@ from ...tracking.run import Run
 from ...words import Words
 from ..job import Job
 from ..remote.engine_agents import AgentRequest
-from ..text_checks import check_line
 from .agent_command import AgentCommand
-from .batch import BatchEngine, BatchRequest
+from .batch import BatchEngine, BatchRequest, check_line
 from .batch_commands import Variables, phases
 
 _NO_ROOM = re.compile(

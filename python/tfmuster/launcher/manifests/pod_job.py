@@ -25,14 +25,16 @@ from ...environment import (
 )
 from ...errors import LaunchError
 from ..command import command_name
-from ..job import seed_for
-from ..text_checks import check_label, check_text
+from ..job import check_text, seed_for
 
 #: Pods are scheduled and pull their images one by one, so minutes may pass between the first and the last.
 START_TIMEOUT = 600.0
 _SUBDOMAIN = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
 )
+
+# As in RFC 1035. RFC 1123 also allows a digit first, but names of Services must not start with one.
+_LABEL = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 # Format of image names: [REGISTRY[:PORT]/]NAME[:TAG][@DIGEST].
 _IMAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/:@-]{0,510}[A-Za-z0-9])?", re.ASCII)
@@ -139,6 +141,13 @@ class PodJob:
 def refused(reason: str, message: str, found: str) -> LaunchError:
     """Return the error for a value that Kubernetes would refuse."""
     return LaunchError(message, found=ascii(found), reason=reason)
+
+
+def check_label(text: str, what: str) -> None:
+    """Raise LaunchError unless the text is a DNS label."""
+    if not _LABEL.fullmatch(text):
+        message = f"A {what} must be a DNS label: at most 63 lowercase letters, digits and -, a letter first."
+        raise refused("name", message, text)
 
 
 def name_for(name: str | None, command: Sequence[str]) -> str:

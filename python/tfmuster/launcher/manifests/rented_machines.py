@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from ...errors import LaunchError
-from ..text_checks import check_label
+from .pod_job import check_label
 
 if TYPE_CHECKING:
     from jinja2 import Environment
