@@ -20,11 +20,9 @@ from ...cluster.tf_config import task_variables
 from ...environment import (
     ERROR_FILE_VARIABLE,
     FULL_WORKERS_VARIABLE,
-    IS_CHIEF_VARIABLE,
-    JOB_VARIABLE,
     KERAS_COMPAT_VARIABLE,
+    OF_ONE_WORKER,
     PREFIX,
-    RUN_DIR_VARIABLE,
     SSH_CONFIG_VARIABLE,
     TOKEN_VARIABLE,
     start_timeout,
@@ -48,17 +46,8 @@ from .proxy_process import AgentPlace, ProxyProcess, SpareAgents, end_proxies, r
 
 #: Names of the launcher's variables that are sent to the hosts.
 PASSED = (PREFIX, "TF_", "KERAS_", "JAX_", "XLA_", "NCCL_", "GRPC_")
-#: Variables of one machine or process, which are not sent.
-_NOT_PASSED = (
-    JOB_VARIABLE,
-    RUN_DIR_VARIABLE,
-    ERROR_FILE_VARIABLE,
-    FULL_WORKERS_VARIABLE,
-    TOKEN_VARIABLE,
-    SSH_CONFIG_VARIABLE,
-    KERAS_COMPAT_VARIABLE,
-    IS_CHIEF_VARIABLE,
-)
+#: Variables of one job, machine or process, which are not sent.
+_NOT_PASSED = OF_ONE_WORKER | {FULL_WORKERS_VARIABLE, SSH_CONFIG_VARIABLE, KERAS_COMPAT_VARIABLE}
 
 
 @dataclass(frozen=True)

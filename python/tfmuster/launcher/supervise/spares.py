@@ -18,18 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...environment import (
-    ERROR_FILE_VARIABLE,
-    IS_CHIEF_VARIABLE,
-    JOB_VARIABLE,
-    MAX_RESTARTS_VARIABLE,
-    RESTART_VARIABLE,
-    RUN_DIR_VARIABLE,
-    SEED_VARIABLE,
-    TF_CONFIG_VARIABLE,
-    TOKEN_VARIABLE,
-    WARM_VARIABLE,
-)
+from ...environment import OF_ONE_WORKER, WARM_VARIABLE
 from ...errors import LaunchError
 from ...system.interpreter import python_executable, rscript_executable
 from ...system.processes import forget_helper, note_helper
@@ -41,22 +30,7 @@ if TYPE_CHECKING:
     from ..job import Job
 
 #: The variables that a process may get after it has imported TensorFlow. All others must be the same.
-_LATER = frozenset(
-    (
-        ERROR_FILE_VARIABLE,
-        IS_CHIEF_VARIABLE,
-        JOB_VARIABLE,
-        MAX_RESTARTS_VARIABLE,
-        RESTART_VARIABLE,
-        RUN_DIR_VARIABLE,
-        SEED_VARIABLE,
-        TF_CONFIG_VARIABLE,
-        TOKEN_VARIABLE,
-        "TF_CONFIG",
-        "no_proxy",
-        "no_grpc_proxy",
-    )
-)
+_LATER = OF_ONE_WORKER | {"TF_CONFIG", "no_proxy", "no_grpc_proxy"}
 
 
 class Waiting(abc.ABC):
