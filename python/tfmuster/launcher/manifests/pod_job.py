@@ -7,17 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from ...cluster.resolvers.kubernetes import DEFAULT_PORT, INDEX_VARIABLE
+from ...cluster.resolvers.kubernetes import DEFAULT_PORT, VARIABLES
 from ...environment import (
     BASE_PORT_VARIABLE,
     CHECKPOINT_DIR_VARIABLE,
     DEFAULT_GRACE_SECONDS,
     GRACE_VARIABLE,
-    KUBERNETES_KIND_VARIABLE,
-    KUBERNETES_NAME_VARIABLE,
-    KUBERNETES_PS_VARIABLE,
-    KUBERNETES_ROLE_VARIABLE,
-    KUBERNETES_WORKERS_VARIABLE,
     LARGEST_SEED,
     SEED_VARIABLE,
     TOKEN_VARIABLE,
@@ -42,12 +37,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NO_SUBDOMAIN = "A {}'s name has lowercase letters, digits, - and dots, a letter or digit beside each dot."
 _NO_VARIABLE = "A variable's name has letters, digits and _, and is not one that the manifest sets."
 _OURS = {
-    INDEX_VARIABLE,
-    KUBERNETES_KIND_VARIABLE,
-    KUBERNETES_NAME_VARIABLE,
-    KUBERNETES_PS_VARIABLE,
-    KUBERNETES_ROLE_VARIABLE,
-    KUBERNETES_WORKERS_VARIABLE,
+    *VARIABLES,
     BASE_PORT_VARIABLE,
     CHECKPOINT_DIR_VARIABLE,
     GRACE_VARIABLE,
