@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from ..environment import LARGEST_SEED
-from ..launcher.job import seed_for
 from ..launcher.manifests.pod_job import PodJob
 from ..launcher.manifests.rented_machines import (
     Ec2Machines,
@@ -93,7 +92,6 @@ def kubernetes(
     *,
     program: tuple[str, ...],
     kind: str,
-    seed: int | None,
     env: tuple[str, ...],
     volumes: tuple[str, ...],
     checkpoint_volume: str | None,
@@ -109,7 +107,6 @@ def kubernetes(
 
     job = PodJob(
         command=program,
-        seed=seed_for(seed),
         env=_pairs("--env", env),
         volumes=_pairs("--volume", volumes),
         checkpoint_volume=_pair("--checkpoint-volume", checkpoint_volume) if checkpoint_volume else None,

@@ -82,12 +82,13 @@ class PodJob:
     #: Whether only the job's own pods may connect to its pods.
     network_policy: bool = True
     #: Drawn here by default, so that the manifest repeats a job.
-    seed: int = field(default_factory=lambda: seed_for(None))
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         check_text(*self.command, *self.env.values(), *self.volumes.values())
         if not _IMAGE.fullmatch(self.image):
             raise refused("image", "An image's name must be REPOSITORY/NAME:TAG.", self.image)
+        object.__setattr__(self, "seed", seed_for(self.seed))
         if type(self.seed) is not int or not 0 <= self.seed <= LARGEST_SEED:
             raise refused(
                 "seed", f"The seed must be a whole number from 0 to {LARGEST_SEED}.", repr(self.seed)
