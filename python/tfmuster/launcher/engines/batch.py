@@ -39,23 +39,6 @@ from .batch_follow import Submitted, follow, forget, has_started, log_of, note_f
 
 
 @dataclass(frozen=True)
-class BatchRequest:
-    """What a batch job asks for."""
-
-    name: str
-    tasks: int
-    directory: str
-    #: The file for what the job itself writes; None leaves that to the batch system.
-    log: Path | None
-    gpus_per_task: int = 0
-
-    def safe_name(self, longest: int) -> str:
-        """Return the name in the characters that every batch system takes: a letter first, no blanks."""
-        name = re.sub(r"[^A-Za-z0-9_.-]+", "_", self.name)
-        return (name if name[:1].isalpha() else f"run{name}")[:longest]
-
-
-@dataclass(frozen=True)
 class BatchEngine(BatchCommands, Engine):
     """An engine whose jobs wait until a batch system has machines for them.
 
@@ -197,41 +180,44 @@ class BatchEngine(BatchCommands, Engine):
         options = [*launch_options(job, run), *inner.as_options()]
         tfmuster = run_module("tfmuster", self.where.remote_python)
         command = [*tfmuster, "launch", "--quiet", *options, "--", *job.command]
-        request = BatchRequest(
-            name=job.run_name,
-            tasks=len(job.kinds),
-            directory=os.getcwd(),
-            log=None if run is None else log_of(run, self.name),
-            gpus_per_task=job.gpus_per_worker or 0,
-        )
-        lines = [f"#!{self.SHELL}", *(f"{self.MARK} {option}" for option in self.directives(request))]
-        lines += self.enter(request)
+        log = None if run is None else log_of(run, self.name)
+        lines = [f"#!{self.SHELL}", *(f"{self.MARK} {option}" for option in self.directives(job, log))]
+        lines += self.enter(log)
         lines.append(f"export {SUBMITTED_VARIABLE}={self.name} {FACE_VARIABLE}={face()}")
         if root := package_root():
             lines.append(f'export PYTHONPATH={shlex.quote(root)}"${{PYTHONPATH:+:$PYTHONPATH}}"')
         return "\n".join([*lines, *self.body(command), ""])
 
-    def directives(self, request: BatchRequest) -> list[str]:
-        """Return the options of the batch system in the script, which ask for machines."""
+    def directives(self, job: Job, log: Path | None) -> list[str]:
+        """Return the options of the batch system in the script, which ask for machines.
+
+        `log` is for what the batch job itself writes; None leaves that to the batch system.
+        """
         option, longest = self.NAMED
-        lines = [f"{option} {request.safe_name(longest)}", *self.OPTIONS]
-        if request.log is not None:
+        lines = [f"{option} {safe_name(job.run_name, longest)}", *self.OPTIONS]
+        if log is not None:
             # The script writes the log itself: some paths have a meaning for the batch system.
             lines.append("-o /dev/null")
-        return [*lines, *self.machines(request)]
+        return [*lines, *self.machines(job)]
 
-    def machines(self, request: BatchRequest) -> list[str]:
+    def machines(self, job: Job) -> list[str]:
         """Return the options that ask for a slot for each task, and the user's options."""
         return list(self.where.backend_options)
 
-    def enter(self, request: BatchRequest) -> list[str]:
+    def enter(self, log: Path | None) -> list[str]:
         """Return the lines that follow, for a system whose options can't name every directory and file."""
-        lines = [f"cd {shlex.quote(request.directory)} || exit"]
-        return [*lines, f"exec >{shlex.quote(str(request.log))} 2>&1"] if request.log else lines
+        lines = [f"cd {shlex.quote(os.getcwd())} || exit"]
+        return [*lines, f"exec >{shlex.quote(str(log))} 2>&1"] if log else lines
 
     def body(self, command: Sequence[str]) -> list[str]:
         """Return the lines that run the launcher."""
         return [f"exec {shlex.join(command)}"]
+
+
+def safe_name(name: str, longest: int) -> str:
+    """Return a name in the characters that every batch system takes: a letter first, no blanks."""
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)
+    return (name if name[:1].isalpha() else f"run{name}")[:longest]
 
 
 def check_line(text: str, what: str, *, start: str = "", without: str = "") -> None:

@@ -8,6 +8,7 @@ import shlex
 import signal
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 from ...cluster.resolvers import slurm as resolver
@@ -23,7 +24,7 @@ from ...words import Words
 from ..job import Job
 from ..remote.engine_agents import AgentRequest
 from .agent_command import AgentCommand
-from .batch import BatchEngine, BatchRequest, check_line
+from .batch import BatchEngine, check_line
 from .batch_commands import Variables, phases
 
 _NO_ROOM = re.compile(
@@ -60,14 +61,14 @@ class Slurm(BatchEngine):
         tasks = os.environ.get("SLURM_NTASKS", "")
         return int(tasks) if tasks.isdigit() else None
 
-    def directives(self, request: BatchRequest) -> list[str]:
+    def directives(self, job: Job, log: Path | None) -> list[str]:
         """See :class:`.batch.BatchEngine`."""
-        asked = {"job-name": request.name, "ntasks": str(request.tasks), "chdir": request.directory}
-        if request.log is not None:
+        asked = {"job-name": job.run_name, "ntasks": str(len(job.kinds)), "chdir": os.getcwd()}
+        if log is not None:
             # Slurm replaces what follows a percent sign.
-            asked["output"] = str(request.log).replace("%", "%%")
-        if request.gpus_per_task:
-            asked["gpus-per-task"] = str(request.gpus_per_task)
+            asked["output"] = str(log).replace("%", "%%")
+        if job.gpus_per_worker:
+            asked["gpus-per-task"] = str(job.gpus_per_worker)
         for name, value in asked.items():
             check_line(value, name, without="\\")
         lines = ['--{}="{}"'.format(name, value.replace('"', '\\"')) for name, value in asked.items()]
@@ -75,7 +76,7 @@ class Slurm(BatchEngine):
         requeue = _REQUEUE if self.where.requeue else ("--no-requeue",)
         return [*lines, *requeue, *self.where.backend_options]
 
-    def enter(self, request: BatchRequest) -> list[str]:
+    def enter(self, log: Path | None) -> list[str]:
         """Return no lines: the directives name the directory and the file."""
         return []
 
