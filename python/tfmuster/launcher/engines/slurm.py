@@ -9,9 +9,8 @@ import signal
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
-from ...cluster.resolvers import slurm as resolver
+from ...cluster.resolvers.slurm import SLURM
 from ...errors import LaunchError, TfmusterError
 from ...options import table
 from ...options.hints import Hint
@@ -25,7 +24,7 @@ from ..job import Job
 from ..remote.engine_agents import AgentRequest
 from .agent_command import AgentCommand
 from .batch import BatchEngine, check_line
-from .batch_commands import Variables, phases
+from .batch_commands import phases
 
 _NO_ROOM = re.compile(
     "More processors requested|Requested node configuration|nodes? count|not available", re.IGNORECASE
@@ -46,7 +45,7 @@ class Slurm(BatchEngine):
 
     where: table.Slurm = field(default_factory=table.Slurm)
 
-    SYSTEM: ClassVar[Variables] = resolver
+    SYSTEM = SLURM
     SUBMIT, NUMBER = ("sbatch", "--parsable", "--export=ALL"), r"^\s*([0-9]+)\s*(?:;|$)"
     STATE, GONE = ("squeue", "--noheader", "--format=%T|%r", "--jobs"), "Invalid job id"
     PHASES = phases(waiting="PENDING CONFIGURING", over="none")
