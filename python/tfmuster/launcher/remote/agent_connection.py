@@ -139,11 +139,11 @@ class HomeLink:
     def fault(self, host: str, output: str, code: int | None, seconds: float) -> dict[str, str]:
         """Explain why no agent answered: it had connected, so it was started."""
         how = f"does not answer within {seconds:.0f} s" if code is None else "ended before it answered"
+        last = f" ({text})" if (text := output.strip()) else ""
         return {
             "code": "no-agent",
-            "message": f"its agent {how}",
+            "message": f"its agent {how}{last}",
             "fix": "see the log of the engine that started it",
-            "said": output.strip(),
         }
 
 

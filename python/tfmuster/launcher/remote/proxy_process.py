@@ -119,7 +119,7 @@ class ProxyProcess:
             piece = self.process.stdout.read(1)
             if not piece:
                 message = "its connection was ended here"
-                return {"fault": {"code": "killed", "message": message, "fix": "", "said": ""}}
+                return {"fault": {"code": "killed", "message": message, "fix": ""}}
             line += piece
         answer: Message = orjson.loads(line)
         return answer

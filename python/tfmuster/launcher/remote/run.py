@@ -28,6 +28,7 @@ from ...environment import (
     start_timeout,
 )
 from ...options.table import Elsewhere
+from ...system.interpreter import package_root
 from ...system.processes import end_job
 from ...system.say import say
 from ...system.terminal_text import visible
@@ -48,6 +49,19 @@ from .proxy_process import AgentPlace, ProxyProcess, SpareAgents, end_proxies, r
 PASSED = (PREFIX, "TF_", "KERAS_", "JAX_", "XLA_", "NCCL_", "GRPC_")
 #: Variables of one job, machine or process, which are not sent.
 _NOT_PASSED = OF_ONE_WORKER | {FULL_WORKERS_VARIABLE, SSH_CONFIG_VARIABLE, KERAS_COMPAT_VARIABLE}
+
+
+#: If the hosts share a checkout that is not installed, it is found. The directory where a login or an engine
+#: starts a program, such as the home directory, must not be on the import path.
+_START = (
+    "import sys; root = sys.argv.pop(1); sys.path = [p for p in sys.path if p] + [root] * bool(root); "
+    "from tfmuster.launcher.remote.agents.{} import main; main()"
+)
+
+
+def agent_command(python: str, module: str) -> list[str]:
+    """Return an argument list that starts an agent by a module of :mod:`.agents`. `python` has tfmuster."""
+    return [python, "-c", _START.format(module), package_root() or ""]
 
 
 @dataclass(frozen=True)
