@@ -38,7 +38,7 @@ from ..options.hints import Hint, Launch
 from ..options.table import Control, Plain
 from ..system.terminal_text import output_encoding
 from ..system.user_code import user_line
-from ..tracking.lifecycle.beginning import new_run
+from ..tracking.lifecycle.beginning import new_run, record_git
 from ..tracking.lifecycle.resuming import record_launch, resumed_hash_seed, resumed_seed
 from ..tracking.record.recording import record_info
 from ..tracking.run import Run
@@ -229,6 +229,7 @@ def begin_run(job: Job, attempt: Attempt, cluster: Cluster) -> Run:
         )
         run = Run(run_dir)
         job.record(run)
+        record_git(run_dir)
         return run
     info = attempt.run.info()
     clusters = [*info.get("clusters", [info["cluster"]]), cluster.to_dict()]

@@ -28,7 +28,6 @@ from ...system.limits import free_memory, need_files, usable_cores
 from ...system.private_network import private_network
 from ...system.say import say
 from ...tracking.failure.failure import Failure
-from ...tracking.lifecycle.beginning import record_git
 from ...tracking.record.layout import file_stem
 from ...tracking.run import Run
 from ...words import Words
@@ -91,8 +90,6 @@ class ThisMachine(Engine):
                 placements = placements_of(
                     job, (*enter, *command), gpus, attempt=attempt, cluster=cluster, folder=run.path
                 )
-                if attempt.number == 0:
-                    record_git(run.path)
                 supervisor = Supervisor(attempt, run, placements, show=show, spares=warm_workers or spares)
                 return run, supervisor.supervise()
 

@@ -33,7 +33,6 @@ from ...system.processes import end_job
 from ...system.say import say
 from ...system.terminal_text import visible
 from ...tracking.failure.failure import Failure
-from ...tracking.lifecycle.beginning import record_git
 from ...tracking.record.layout import RESTARTING, file_stem, read_json
 from ...tracking.run import Run
 from ...words import face
@@ -161,8 +160,6 @@ def run_remote(
     attempt = remote_job.attempt
     with _connected(remote_job, places, names, spares) as (cluster, remotes, warnings):
         run = begin_run(remote_job.job, attempt, cluster)
-        if attempt.number == 0:
-            record_git(run.path)
         if tell and attempt.number == 0:
             hosts = ", ".join(dict.fromkeys(remote.host for remote in remotes))
             count = "1 task" if len(remotes) == 1 else f"{len(remotes)} tasks"

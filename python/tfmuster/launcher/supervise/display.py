@@ -95,10 +95,15 @@ class LineDisplay(_Lines):
         sys.stdout.flush()
 
 
-def _sign_of_life(rows: Sequence[Row], seconds: float) -> str:
-    """Say what one worker does: the first that waits, else the first that trains, else the first."""
+def _foremost(rows: Sequence[Row]) -> Row:
+    """Return the row of the first worker that waits, else of the first that trains, else the first row."""
     first = {"waiting": 0, "training": 1}
-    task, _, state = min(rows, key=lambda row: first.get(row[2].phase, 2))
+    return min(rows, key=lambda row: first.get(row[2].phase, 2), default=("", "", State("")))
+
+
+def _sign_of_life(rows: Sequence[Row], seconds: float) -> str:
+    """Say what one worker does."""
+    task, _, state = _foremost(rows)
     left = time_left(state)
     about = f"{visible(task)}: {visible(state.text)}" + (f", {left} left" if left else "")
     return f"tfmuster: running for {in_words(seconds)}; {about}"
@@ -231,10 +236,7 @@ def progress_snapshot(rows: Sequence[Row], run_path: Path, seconds: float) -> di
     has a line for each finished epoch that no worker has shown. ``sign_of_life`` is for a silent display
     without a bar; None without workers.
     """
-    states = [state for _, _, state in rows]
-    waiting = [state for state in states if state.phase == "waiting"]
-    training = [state for state in states if state.phase == "training"]
-    state = (waiting or training or states or [State("")])[0]
+    _, _, state = _foremost(rows)
     return {
         "phase": visible(state.phase),
         "text": visible(state.text),
