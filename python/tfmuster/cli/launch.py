@@ -86,7 +86,6 @@ def launch(*, program: tuple[str, ...], backend: str | None, **options: Any) -> 
     """
     from ..launcher.engines.base import engine_for, place_for
     from ..launcher.engines.local import ThisMachine
-    from ..launcher.job import Job, workers_for
     from ..system.process_end import SHUTDOWN
     from ..system.processes import adopt_orphans
 
@@ -95,10 +94,7 @@ def launch(*, program: tuple[str, ...], backend: str | None, **options: Any) -> 
     waiting = Waiting(**settings_of([Waiting], options))
     if waiting.timings and not isinstance(engine, ThisMachine):
         raise click.UsageError("--timings is for workers on this machine.")
-    settings = settings_of([Plain, Control], options)
-    others = settings["ps"] + settings["chief"] + settings["evaluator"]
-    settings["workers"] = workers_for(settings["workers"], engine.slots, others=others)
-    job = Job(program, where=engine.relaunch_options(), **settings)
+    job = engine.job(program, **settings_of([Plain, Control], options))
     if waiting.dry_run:
         script = getattr(engine, "script", None)
         if script is None:

@@ -214,7 +214,6 @@ def _run(
     from .detached import start_detached
     from .engines.base import engine_for
     from .engines.local import ThisMachine
-    from .job import Job, workers_for
     from .supervise.spares import number_of_warm_workers
 
     if config := os.environ.get(SSH_CONFIG_VARIABLE):
@@ -223,9 +222,7 @@ def _run(
     others = control.ps + control.chief + control.evaluator
     if workers is None and type(engine) is ThisMachine and not others:
         workers = number_of_warm_workers(command[0])
-    workers = workers_for(workers, engine.slots, others=others)
-    where = engine.relaunch_options()
-    job = Job(command, workers=workers, where=where, **plain, **control.values())
+    job = engine.job(command, workers=workers, **plain, **control.values())
     if not waiting.wait:
         return start_detached(engine, job), None
     show = "nothing" if waiting.quiet else "chief" if control.only_chief else "all"

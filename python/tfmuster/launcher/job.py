@@ -61,13 +61,6 @@ _VALUES = {
 }
 
 
-def workers_for(workers: int | None, slots: int | None, *, others: int) -> int:
-    """Return the number of workers: as given, otherwise one per slot that `others` leave, otherwise 2."""
-    if workers is not None:
-        return workers
-    return max(1, slots - others) if slots else 2
-
-
 def seed_for(seed: int | None, run_dir: str | os.PathLike[str] | None = None) -> int:
     """Return the seed of a job: as given, that of the run it resumes, ``TFMUSTER_SEED``, or drawn."""
     if seed is None:
