@@ -111,21 +111,14 @@ class Ssh(Engine):
                 for kind, _, host in tasks
             ]
             remote_job = RemoteJob(job, attempt, where, may_shrink=where.min_workers is not None)
-            growth = membership.growth(tasks, self._can_be_reached)
-            run = partial(
-                run_remote,
-                *(remote_job, places, names),
-                show=show,
-                tell=tell,
-                spares=spares if where.warm else None,
-            )
-            if growth is None:
-                return run()
-            growth.start()
-            try:
-                return run(new_hosts=growth.new_hosts)
-            finally:
-                growth.end()
+            with membership.growth(tasks, self._can_be_reached) as new_hosts:
+                return run_remote(
+                    *(remote_job, places, names),
+                    show=show,
+                    tell=tell,
+                    new_hosts=new_hosts,
+                    spares=spares if where.warm else None,
+                )
 
         with SpareAgents() as spares:
             return with_restarts(once, job.max_restarts, tell=show != "nothing")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from ...errors import LaunchError
@@ -90,12 +91,19 @@ class Membership:
                 self._tried |= {host.name for *_, host in tasks}
                 return result
 
-    def growth(self, tasks: Sequence[Task], reachable: Callable[[Host], bool]) -> Growth | None:
-        """Return what finds more hosts for an attempt with these tasks, or None if that is not wanted."""
+    @contextlib.contextmanager
+    def growth(self, tasks: Sequence[Task], reachable: Callable[[Host], bool]) -> Iterator[Callable[[], str]]:
+        """Look for more hosts, if wanted, while an attempt with these tasks runs. Yield `new_hosts`."""
         if self._every is None:
-            return None
+            yield str
+            return
         present = Counter(host.name for *_, host in tasks)
-        return Growth(self._now, self._every, present, self._job.workers, reachable)
+        growth = Growth(self._now, self._every, present, self._job.workers, reachable)
+        growth.start()
+        try:
+            yield growth.new_hosts
+        finally:
+            growth.end()
 
     def _now(self) -> Sequence[Host]:
         return self._hosts if self._command is None else discovered_hosts(self._command)
