@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...system.say import say
 from ...system.terminal_text import visible
+from ...system.user_code import ipython_shell
 from ...tracking.live.states import State
 from ...tracking.record.lines import epoch_line, read_metrics
 from ...tracking.show.summary import in_words
-from .worker_table import NotebookTable, Row, in_notebook, time_left, worker_table
+from .worker_table import Row, table_html, time_left, worker_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -114,20 +115,30 @@ class NotebookDisplay(LineDisplay):
 
     def __init__(self, run_path: Path, chief: str) -> None:
         super().__init__(run_path, chief)
-        self._table = NotebookTable()
+        #: The one output of the cell that is replaced.
+        self._table: Any = None
         self._next_table = 0.0
 
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
         """Replace the table, if its interval has passed."""
         if time.monotonic() >= self._next_table:
             self._next_table = time.monotonic() + _EVERY_SECONDS
-            self._table.show(rows())
+            self._replace(table_html(rows(), time.monotonic() - self._begun))
         super().look(rows)
 
     def close(self) -> None:
         """Remove the table."""
         super().close()
-        self._table.close()
+        if self._table is not None:
+            self._replace("")
+
+    def _replace(self, text: str) -> None:
+        from IPython.display import HTML, display
+
+        if self._table is None:
+            self._table = display(HTML(text), display_id=True)
+        else:
+            self._table.update(HTML(text))
 
 
 class LiveTable(_Lines):
@@ -276,7 +287,7 @@ def display(show: str, run_path: Path, chief: str = "") -> Display:
     capable = sys.stdout.isatty() and (os.environ.get("TERM") or "dumb") not in ("dumb", "unknown")
     if capable:
         return SafeDisplay(LiveTable(run_path, chief))
-    kind = NotebookDisplay if in_notebook() else LineDisplay
+    kind = NotebookDisplay if hasattr(ipython_shell(), "kernel") else LineDisplay
     return SafeDisplay(kind(run_path, chief))
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import html
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...system.terminal_text import visible
-from ...system.user_code import ipython_shell
 from ...tracking.live.states import LEAST_WAIT, State
 from ...tracking.show.summary import in_words
 
@@ -98,36 +96,6 @@ def worker_table(rows: Sequence[Row], *, width: int, height: int) -> Table:
         words = ", ".join(f"{count} {word}" for word, count in counts.most_common())
         table.add_row(Text(more), *([""] * (len(names) - 2)), Text(words))
     return table
-
-
-def in_notebook() -> bool:
-    """Return whether this process is the kernel of a notebook."""
-    return hasattr(ipython_shell(), "kernel")
-
-
-class NotebookTable:
-    """One output of a cell, which is replaced twice a second."""
-
-    def __init__(self) -> None:
-        self._handle: Any = None
-        self._begun = time.monotonic()
-
-    def show(self, rows: Sequence[Row]) -> None:
-        """Show the workers."""
-        self._replace(table_html(rows, time.monotonic() - self._begun))
-
-    def close(self) -> None:
-        """Remove the table."""
-        if self._handle is not None:
-            self._replace("")
-
-    def _replace(self, text: str) -> None:
-        from IPython.display import HTML, display
-
-        if self._handle is None:
-            self._handle = display(HTML(text), display_id=True)
-        else:
-            self._handle.update(HTML(text))
 
 
 def table_html(rows: Sequence[Row], seconds: float) -> str:
