@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ...environment import OF_ONE_WORKER, WARM_VARIABLE
 from ...errors import LaunchError
@@ -184,6 +184,9 @@ class WarmWorkers(Spares):
     after `idle` seconds without a call; the next call starts them again.
     """
 
+    #: Those of this session.
+    current: ClassVar[WarmWorkers | None] = None
+
     def __init__(self, number: int, command: Sequence[str], idle: float) -> None:
         super().__init__()
         self.number = number
@@ -198,7 +201,7 @@ class WarmWorkers(Spares):
     def prepare(self, placements: Iterable[Placement]) -> None:
         """Have as many processes as the session wants wait for a call with these workers."""
         known = [replace(placement, command=self.command) for placement in placements]
-        if self is not _session.workers or not known:
+        if self is not WarmWorkers.current or not known:
             return
         super().prepare(known[index % len(known)] for index in range(self.number))
         with self._lock:
@@ -213,8 +216,8 @@ class WarmWorkers(Spares):
 
     def close(self) -> None:
         """End them. Later calls start new processes for their workers."""
-        if self is _session.workers:
-            _session.workers = None
+        if self is WarmWorkers.current:
+            WarmWorkers.current = None
         self._rest()
 
     def _rest(self) -> None:
@@ -228,20 +231,11 @@ class WarmWorkers(Spares):
             self._timer = None
 
 
-class _Session:
-    """The warm workers of this session."""
-
-    workers: WarmWorkers | None = None
-
-
-_session = _Session()
-
-
 def keep(workers: WarmWorkers | None) -> None:
     """Make these the warm workers of the session, in place of others; None ends those."""
-    if _session.workers is not None:
-        _session.workers.close()
-    _session.workers = workers
+    if WarmWorkers.current is not None:
+        WarmWorkers.current.close()
+    WarmWorkers.current = workers
 
 
 atexit.register(keep, None)
@@ -249,11 +243,11 @@ atexit.register(keep, None)
 
 def warm_workers_for(command: Sequence[str]) -> WarmWorkers | None:
     """Return the session's warm workers if they run this command."""
-    workers = _session.workers
+    workers = WarmWorkers.current
     return workers if workers and tuple(command[: len(workers.command)]) == workers.command else None
 
 
 def number_of_warm_workers(script: str) -> int | None:
     """Return how many warm workers the session has for this script; None if there are none."""
-    workers = _session.workers
+    workers = WarmWorkers.current
     return workers.number if workers and workers.command[-1] == script else None
