@@ -53,7 +53,7 @@ class Way:
 
     @property
     def noise(self) -> bytes:
-        """Bytes received before the preamble."""
+        """Bytes received before the preamble: what a login shell printed."""
         return self._channel.noise
 
     def fileno(self) -> int:
@@ -110,9 +110,7 @@ class SshLink:
         self._ssh.kill()
         return self._ssh.wait()
 
-    def fault(self, host: str, output: str, code: int | None, seconds: float) -> dict[str, str]:
-        """Explain from ssh's messages why no agent answered."""
-        return explain_ssh_failure(host, output, code, seconds)
+    fault = staticmethod(explain_ssh_failure)
 
 
 class HomeLink:
@@ -171,11 +169,6 @@ class AgentConnection:
         """Whether more data may arrive."""
         return bool(self._selector.get_map())
 
-    @property
-    def noise(self) -> str:
-        """Text that a login shell printed instead of, or before, the agent's output."""
-        return self._link.way.noise.decode(errors="replace")
-
     def send(self, frame: Frame) -> None:
         """Queue a frame to send."""
         self._outgoing.put((frame,))
@@ -219,7 +212,8 @@ class AgentConnection:
         """End the connection, and explain why no agent answered."""
         ended = not self.open and not why
         code = self.kill()
-        return self._link.fault(host, f"{self.noise}{self.output}{why}", code if ended else None, seconds)
+        noise = self._link.way.noise.decode(errors="replace")
+        return self._link.fault(host, f"{noise}{self.output}{why}", code if ended else None, seconds)
 
     def _write(self) -> None:
         with contextlib.suppress(OSError):
