@@ -19,7 +19,7 @@ from ..options.hints import Hint
 from ..system.say import say
 from ..system.tensorflow_import import without_gc
 from ..words import language
-from . import load_hooks
+from . import reticulate
 from .joining_jax import patch_jax
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _patch_tensorflow() -> None:
     hook_start()
     if "rpytools" in sys.modules:
         name_callers_in_r()
-        load_hooks.hold()
+        reticulate.hold()
     patch_shuffle()
     patch_checkpoints()
     patch_strategies(
@@ -210,7 +210,7 @@ def _joined() -> None:
     from ..tracking.live.states import say_phase
 
     all_connected()
-    load_hooks.release()
+    reticulate.release()
     say_phase("building")
 
 
