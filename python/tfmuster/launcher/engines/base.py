@@ -7,19 +7,17 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import LaunchError
 from ...options.hints import Hint
 from ...options.table import BACKENDS, PLACES, ROWS, Local, Place, Ssh
 from ...system.ask import Answer, NoAnswerError, ask
+from ...tracking.failure.failure import Failure
+from ...tracking.run import Run
 from ...words import Value, Words, choice
 from ..job import Job
 from .hosts import Host
-
-if TYPE_CHECKING:
-    from ...tracking.failure.failure import Failure
-    from ...tracking.run import Run
 
 #: Time limit of each engine's availability check, in seconds.
 ANSWER_SECONDS = 5.0

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...cluster.spec import Cluster, hosts_of
 from ...cluster.tf_config import task_variables
@@ -40,9 +40,6 @@ from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import Placement
 from .base import Engine
 from .hosts import named_hosts, only_this_machine
-
-if TYPE_CHECKING:
-    from ..job import Job
 
 HOST = "127.0.0.1"
 
@@ -159,12 +156,9 @@ def placements_of(
 
 
 def _count(sizes: Mapping[str, int]) -> str:
-    plural = {"worker": "workers", "ps": "parameter servers"}
-    singular = {"ps": "parameter server"}
+    names = {"ps": "parameter server"}
     return ", ".join(
-        f"{size} {plural.get(name, name) if size > 1 else singular.get(name, name)}"
-        for name, size in sizes.items()
-        if size
+        f"{size} {names.get(name, name)}{'s' * (size > 1)}" for name, size in sizes.items() if size
     )
 
 

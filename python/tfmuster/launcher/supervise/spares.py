@@ -123,13 +123,6 @@ class Spares(Waiting):
         self._waiting: list[_Spare] = []
         self._lock = threading.RLock()
 
-    def __len__(self) -> int:
-        with self._lock:
-            return sum(spare.process.poll() is None for spare in self._waiting)
-
-    def __bool__(self) -> bool:
-        return True
-
     def prepare(self, placements: Iterable[Placement]) -> None:
         """Start a process, if possible, for each placement without one, and end those that fit none."""
         if not self.wanted:
@@ -195,7 +188,8 @@ class WarmWorkers(Spares):
         self._timer: threading.Timer | None = None
 
     def __repr__(self) -> str:
-        waiting = len(self)
+        with self._lock:
+            waiting = sum(spare.process.poll() is None for spare in self._waiting)
         return f"<{self.number} warm workers{'' if waiting == self.number else f', of which {waiting} wait'}>"
 
     def prepare(self, placements: Iterable[Placement]) -> None:
