@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -90,7 +90,8 @@ class ThisMachine(Engine):
                 supervisor = Supervisor(attempt, run, placements, show=show, spares=warm_workers or spares)
                 return run, supervisor.supervise()
 
-        with _own_network() if self.where.isolated else nullcontext(()) as enter, Spares() as spares:
+        with ExitStack() as stack, Spares() as spares:
+            enter = _own_network(stack) if self.where.isolated else ()
             return with_restarts(once, job.max_restarts, tell=show != "nothing")
 
 
@@ -112,19 +113,17 @@ def available(seconds: float) -> str:
     return ""
 
 
-@contextmanager
-def _own_network() -> Iterator[tuple[str, ...]]:
-    with ExitStack() as stack:
-        try:
-            enter = stack.enter_context(private_network())
-        except OSError as error:
-            raise LaunchError(
-                "The workers can't get a network of their own here (isolated).",
-                found=str(error),
-                fix="Leave isolated out: other users still can't connect to the workers.",
-                reason="isolated",
-            ) from error
-        yield enter
+def _own_network(stack: ExitStack) -> tuple[str, ...]:
+    """Make a network that lasts as long as `stack`, and return what runs a command in it."""
+    try:
+        return stack.enter_context(private_network())
+    except OSError as error:
+        raise LaunchError(
+            "The workers can't get a network of their own here (isolated).",
+            found=str(error),
+            fix="Leave isolated out: other users still can't connect to the workers.",
+            reason="isolated",
+        ) from error
 
 
 def placements_of(
