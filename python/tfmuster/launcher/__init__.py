@@ -35,14 +35,8 @@ The earliest failure is reported as the cause: :func:`launch` raises it as ``Wor
 keeps it. Workers that fail later because a peer has gone are not blamed. All processes that the job has
 started, including descendants, are ended. With ``wait=False``, the job runs in the background
 (:mod:`.detached`) and continues after your session ends.
-
-Environment
-
 :mod:`tfmuster.environment` has the variables that the launcher sets for every worker, and those that you can
-set yourself. ``TFMUSTER_FACE`` says for whom messages are written: :mod:`tfmuster.words`. ``PYTHONPATH`` of a
-worker starts with ``worker/site``, whose ``sitecustomize`` writes the error file and makes Keras 3 work on
-several workers. If ``KERAS_BACKEND`` is ``jax``, a worker also has the ``KERAS_DISTRIBUTION_*`` that
-``keras.distribution.initialize()`` reads.
+set yourself.
 """
 
 from __future__ import annotations
