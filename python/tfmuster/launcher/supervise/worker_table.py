@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...system.terminal_text import visible
-from ...tracking.live.states import LEAST_WAIT, State
+from ...tracking.live.states import State
 from ...tracking.show.summary import in_words
 
 if TYPE_CHECKING:
@@ -36,13 +36,6 @@ def time_left(state: State) -> str:
     return in_words(max(0.0, left / speed))
 
 
-def waits(state: State) -> str:
-    """Return which task a task waits for, and which share of its time; "" if it hardly waits."""
-    if not state.waits_for or (state.wait_share or 0) < LEAST_WAIT:
-        return ""
-    return f"{state.wait_share:.0%} {state.waits_for}"
-
-
 def cells(rows: Sequence[Row], width: int) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns and the texts of the rows for a terminal of this width.
 
@@ -53,12 +46,16 @@ def cells(rows: Sequence[Row], width: int) -> tuple[list[str], list[list[str]]]:
         ("worker", lambda row: visible(row[0]), True),
         ("host", lambda row: visible(row[1]), width >= _WITH_HOST or len({host for _, host, _ in rows}) > 1),
         ("time left", lambda row: time_left(row[2]), False),
-        ("waits for", lambda row: visible(waits(row[2])), False),
+        ("waits for", lambda row: visible(_wait(row[2])), False),
         ("state", lambda row: visible(_short(row[2], width)), True),
     ]
     shown = [(name, [text(row) for row in rows], always) for name, text, always in columns]
     kept = [(name, texts) for name, texts, always in shown if always or (name != "host" and any(texts))]
     return [name for name, _ in kept], [list(texts) for texts in zip(*(t for _, t in kept), strict=True)]
+
+
+def _wait(state: State) -> str:
+    return f"{state.wait_share:.0%} {state.awaited}" if state.awaited else ""
 
 
 def _short(state: State, width: int) -> str:
