@@ -38,7 +38,7 @@ class Membership:
         self._least, self._seconds, self._every = where.min_workers, where.rejoin_timeout, where.grow
         self._command = where.hosts_from
         self._hosts = hosts
-        self._job = job
+        self._job, self._all = job, len(job.kinds)
         #: Hosts that an earlier attempt has left out.
         self._gone: set[str] = set()
         #: Hosts that have taken part, and new ones that could not.
@@ -137,10 +137,6 @@ class Membership:
         problems = "; ".join(f"{finding['host']}: {finding['message']}" for finding in findings)
         say(f"tfmuster: new hosts can't take part and are left out: {problems}")
         return True
-
-    @property
-    def _all(self) -> int:
-        return len(self._job.kinds)
 
     def _others(self, tasks: Sequence[Task], lost: set[str], error: LaunchError) -> list[Task]:
         left = [task for task in tasks if task[2].name not in lost]
