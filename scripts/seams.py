@@ -19,7 +19,7 @@ from pathlib import Path
 from tfmuster.keras_compat import seams
 from tfmuster.system import unseeded
 from tfmuster.system.register import TESTED, Private, Seam, rows
-from tfmuster.worker import seams as of_reticulate
+from tfmuster.worker import reticulate
 
 SOURCES = Path(__file__).resolve().parents[1] / "python" / "tfmuster"
 TITLES = {
@@ -81,7 +81,7 @@ def users() -> dict[str, list[str]]:
 
 def page() -> str:
     """Return the page of all rows."""
-    registers = {**vars(seams), **vars(of_reticulate), **vars(unseeded)}
+    registers = {**vars(seams), **vars(reticulate), **vars(unseeded)}
     groups = {name: value if isinstance(value, list) else [value] for name, value in registers.items()}
     used = users()
     names = {id(row): name for name, group in groups.items() for row in group if isinstance(row, Seam)}
@@ -90,7 +90,7 @@ def page() -> str:
         "",
         "tfmuster repairs Keras and TensorFlow for several workers, and so it replaces or reads names of "
         "theirs that are not public, and some of reticulate and NumPy. Each is a row of "
-        "`keras_compat/seams.py`, `worker/seams.py` or `system/unseeded.py`, from which this page is "
+        "`keras_compat/seams.py`, `worker/reticulate.py` or `system/unseeded.py`, from which this page is "
         "written. All rows are looked at before anything is replaced. A release without an essential row is "
         "refused; without an optional one, its feature is off. `make seams` tries the newest releases and "
         "nightly builds.",

@@ -58,6 +58,14 @@ NESTED_VARIABLE: Final = "TFMUSTER_NESTED"
 #: Number of steps after which `fit` ends in a trial of ``tfmuster speed``.
 TRIAL_STEPS_VARIABLE: Final = "TFMUSTER_TRIAL_STEPS"
 
+#: Variables of one worker in one attempt of a job, which no other process takes over.
+OF_ONE_WORKER: Final = frozenset(
+    (
+        *(JOB_VARIABLE, RUN_DIR_VARIABLE, TOKEN_VARIABLE, ERROR_FILE_VARIABLE, IS_CHIEF_VARIABLE),
+        *(MAX_RESTARTS_VARIABLE, RESTART_VARIABLE, SEED_VARIABLE, TF_CONFIG_VARIABLE),
+    )
+)
+
 # Set by users.
 
 #: Time limit for all tasks to start, in seconds.

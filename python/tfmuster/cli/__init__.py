@@ -6,7 +6,7 @@ import difflib
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
@@ -15,9 +15,6 @@ from ..environment import ERROR_FILE_VARIABLE
 from ..errors import EXIT_DONE, EXIT_INTERRUPTED, TfmusterError
 from ..system.terminal_text import safe_text
 from ..words import speaking
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: Verb: the module of this package that defines it, and its line in the help.
 _VERBS = {
@@ -76,17 +73,13 @@ def cli() -> None:
     """TensorFlow on several machines, without knowing what TF_CONFIG is."""
 
 
+@speaking("shell")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command, and return its exit code: the value that the verb returns, or 0.
 
     Errors that tfmuster raises on purpose are printed to standard error as text. Others keep their traceback,
     because they are defects.
     """
-    with speaking("shell"):
-        return _main(argv)
-
-
-def _main(argv: Sequence[str] | None) -> int:
     _open_standard_files()
     try:
         result = cli.main(args=argv, prog_name="tfmuster", standalone_mode=False)

@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 _SEPARATED = f"{__name__}.separated"
 #: Options that say how many workers there are, and where.
 _ABOUT_WORKERS = ("workers", "hosts", "hostfile")
+#: Spans between the recorded phases of a task. A phase may occur twice: "starting" is recorded before and
+#: after the rendezvous.
+_SPANS = (
+    ("interpreter", "started", "importing"),
+    ("import of TensorFlow", "importing", "starting"),
+    ("program, to the rendezvous", "starting", "waiting"),
+    ("rendezvous", "waiting", "joined"),
+    ("strategy", "joined", "building"),
+    ("model and data", "building", "tracing"),
+    ("first step", "tracing", "training"),
+)
 
 
 def _names_of(*settings: type[Settings]) -> list[str]:
@@ -75,7 +86,6 @@ def launch(*, program: tuple[str, ...], backend: str | None, **options: Any) -> 
     """
     from ..launcher.engines.base import engine_for, place_for
     from ..launcher.engines.local import ThisMachine
-    from ..launcher.job import Job, workers_for
     from ..system.process_end import SHUTDOWN
     from ..system.processes import adopt_orphans
 
@@ -84,10 +94,7 @@ def launch(*, program: tuple[str, ...], backend: str | None, **options: Any) -> 
     waiting = Waiting(**settings_of([Waiting], options))
     if waiting.timings and not isinstance(engine, ThisMachine):
         raise click.UsageError("--timings is for workers on this machine.")
-    settings = settings_of([Plain, Control], options)
-    others = settings["ps"] + settings["chief"] + settings["evaluator"]
-    settings["workers"] = workers_for(settings["workers"], engine.slots, others=others)
-    job = Job(program, where=engine.relaunch_options(), **settings)
+    job = engine.job(program, **settings_of([Plain, Control], options))
     if waiting.dry_run:
         script = getattr(engine, "script", None)
         if script is None:
@@ -177,9 +184,7 @@ def _run_and_report(engine: Engine, job: Job, *, show: str, timings: bool) -> in
     begun = time.monotonic()
     run, failure = engine.run(job, show=show, tell=show != "nothing")
     if timings:
-        from ..launcher.supervise.timings import shares_table, timings_table
-
-        for table in filter(None, (timings_table(run), shares_table(run))):
+        for table in filter(None, (_timings_table(run), _shares_table(run))):
             say(f"\n{table}")
     if failure is not None:
         say(f"\n{failure.report(shown=show == 'all')}")
@@ -191,6 +196,66 @@ def _run_and_report(engine: Engine, job: Job, *, show: str, timings: bool) -> in
     if show != "nothing":
         say(f"tfmuster: done in {time.monotonic() - begun:.1f} s; {shown_path(run)}")
     return EXIT_DONE
+
+
+def seconds_to_first_step(run: Run) -> dict[str, dict[str, float]]:
+    """Return the length of each span in seconds, by task. Spans that a task has not finished are left out.
+
+    ``launcher`` is the time from the start of this process, the launcher, to the start of the task's.
+    """
+    from ..tracking.live.states import read_events
+
+    launcher = _own_start()
+    spans: dict[str, dict[str, float]] = {}
+    for task, events in read_events(run.path).items():
+        times: dict[str, float] = {}
+        for event in events:
+            times.setdefault(event["phase"], event["time"])
+        if "started" in times:
+            known = [span for span in _SPANS if span[1] in times and span[2] in times]
+            spans[task] = {"launcher": times["started"] - launcher}
+            spans[task] |= {name: times[then] - times[first] for name, first, then in known}
+    return spans
+
+
+def _own_start() -> float:
+    """Return the start time of this process, in seconds since the epoch."""
+    try:
+        # psutil adds to the boot time, which Linux reports in whole seconds only.
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, AttributeError):
+        import psutil
+
+        return psutil.Process().create_time()
+    return time.time() - age
+
+
+def _timings_table(run: Run) -> str:
+    """Format the times to the first step as a table with a column for each task."""
+    spans = seconds_to_first_step(run)
+    names = ["launcher", *(name for name, _, _ in _SPANS)]
+    width = max(map(len, names))
+    lines = [f"{'seconds to the first step':<{width}}" + "".join(f"  {task:>10}" for task in spans)]
+    for name in names:
+        cells = (f"{of_task[name]:10.2f}" if name in of_task else f"{'-':>10}" for of_task in spans.values())
+        lines.append(f"{name:<{width}}" + "".join(f"  {cell}" for cell in cells))
+    totals = (sum(of_task.values()) for of_task in spans.values())
+    lines.append(f"{'total':<{width}}" + "".join(f"  {total:10.2f}" for total in totals))
+    return "\n".join(lines)
+
+
+def _shares_table(run: Run) -> str:
+    """Format what the workers' last epoch of training went to; empty if it is not known."""
+    from ..tracking.live.states import read_shares
+
+    lines = [f"{'share of the last epoch':<26}  {'summing':>8}  {'of it waiting':>13}  mostly for"]
+    for task, shares in read_shares(run.path).items():
+        waited = shares.get("wait_share", 0.0)
+        lines.append(
+            f"{task:<26}  {shares['sum_share']:>8.0%}  {waited:>13.0%}  {shares.get('waits_for', '')}"
+        )
+    return "\n".join(lines) if len(lines) > 1 else ""
 
 
 def _start_and_tell(engine: Engine, job: Job) -> int:

@@ -7,16 +7,8 @@ from typing import Any
 import click
 
 from ..environment import LARGEST_SEED
-from ..launcher.job import seed_for
 from ..launcher.manifests.pod_job import PodJob
-from ..launcher.manifests.rented_machines import (
-    Ec2Machines,
-    GceMachines,
-    SkyPilotMachines,
-    ec2_commands,
-    gce_commands,
-    skypilot_task,
-)
+from ..launcher.manifests.rented_machines import Ec2Machines, GceMachines, SkyPilotMachines
 from .parameters import ENDS_AT_PROGRAM, Number, OneOf, WholeNumber, all_of, option, program_argument, refused
 
 _COUNT = WholeNumber(min=0)
@@ -93,7 +85,6 @@ def kubernetes(
     *,
     program: tuple[str, ...],
     kind: str,
-    seed: int | None,
     env: tuple[str, ...],
     volumes: tuple[str, ...],
     checkpoint_volume: str | None,
@@ -109,7 +100,6 @@ def kubernetes(
 
     job = PodJob(
         command=program,
-        seed=seed_for(seed),
         env=_pairs("--env", env),
         volumes=_pairs("--volume", volumes),
         checkpoint_volume=_pair("--checkpoint-volume", checkpoint_volume) if checkpoint_volume else None,
@@ -191,7 +181,7 @@ def gce(**settings: Any) -> None:
     tfmuster manifest gce -n 4 --zone europe-west2-a --source https://example.org/tfmuster.tar.gz
     """
     machines = GceMachines(**settings, gpus=settings["accelerator"] is not None)
-    click.echo(gce_commands(machines), nl=False)
+    click.echo(machines.script(), nl=False)
 
 
 @manifest.command("ec2")
@@ -210,7 +200,7 @@ def ec2(**settings: Any) -> None:
     tfmuster manifest ec2 -n 4 --key-name me --ssh-from 203.0.113.7/32 \\
       --source https://example.org/tfmuster.tar.gz
     """
-    click.echo(ec2_commands(Ec2Machines(**settings)), nl=False)
+    click.echo(Ec2Machines(**settings).script(), nl=False)
 
 
 @manifest.command("skypilot", context_settings=ENDS_AT_PROGRAM)
@@ -224,4 +214,4 @@ def skypilot(*, program: tuple[str, ...], **settings: Any) -> None:
     tfmuster manifest skypilot -n 4 --source https://example.org/tfmuster.tar.gz -- train.py --epochs 3
     """
     machines = SkyPilotMachines(**settings, command=program, gpus=settings["accelerators"] is not None)
-    click.echo(skypilot_task(machines), nl=False)
+    click.echo(machines.script(), nl=False)

@@ -35,14 +35,8 @@ The earliest failure is reported as the cause: :func:`launch` raises it as ``Wor
 keeps it. Workers that fail later because a peer has gone are not blamed. All processes that the job has
 started, including descendants, are ended. With ``wait=False``, the job runs in the background
 (:mod:`.detached`) and continues after your session ends.
-
-Environment
-
 :mod:`tfmuster.environment` has the variables that the launcher sets for every worker, and those that you can
-set yourself. ``TFMUSTER_FACE`` says for whom messages are written: :mod:`tfmuster.words`. ``PYTHONPATH`` of a
-worker starts with ``worker/site``, whose ``sitecustomize`` writes the error file and makes Keras 3 work on
-several workers. If ``KERAS_BACKEND`` is ``jax``, a worker also has the ``KERAS_DISTRIBUTION_*`` that
-``keras.distribution.initialize()`` reads.
+set yourself.
 """
 
 from __future__ import annotations
@@ -214,7 +208,6 @@ def _run(
     from .detached import start_detached
     from .engines.base import engine_for
     from .engines.local import ThisMachine
-    from .job import Job, workers_for
     from .supervise.spares import number_of_warm_workers
 
     if config := os.environ.get(SSH_CONFIG_VARIABLE):
@@ -223,9 +216,7 @@ def _run(
     others = control.ps + control.chief + control.evaluator
     if workers is None and type(engine) is ThisMachine and not others:
         workers = number_of_warm_workers(command[0])
-    workers = workers_for(workers, engine.slots, others=others)
-    where = engine.relaunch_options()
-    job = Job(command, workers=workers, where=where, **plain, **control.values())
+    job = engine.job(command, workers=workers, **plain, **control.values())
     if not waiting.wait:
         return start_detached(engine, job), None
     show = "nothing" if waiting.quiet else "chief" if control.only_chief else "all"

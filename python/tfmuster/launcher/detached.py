@@ -6,7 +6,6 @@ import os
 import subprocess
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ..environment import start_timeout
 from ..errors import LaunchError, parts_of
@@ -15,11 +14,8 @@ from ..system.terminal_text import decoded, output_encoding
 from ..tracking.lifecycle.beginning import claim_run_dir
 from ..tracking.run import Run
 from ..words import FACE_VARIABLE, Argument, Words, face
-from .job import launch_options
-
-if TYPE_CHECKING:
-    from .engines.base import Engine
-    from .job import Job
+from .engines.base import Engine
+from .job import Job, launch_options
 
 _DETACH_SECONDS = 30.0
 

@@ -38,14 +38,13 @@ from ..options.hints import Hint, Launch
 from ..options.table import Control, Plain
 from ..system.terminal_text import output_encoding
 from ..system.user_code import user_line
-from ..tracking.lifecycle.beginning import new_run
+from ..tracking.lifecycle.beginning import new_run, record_git
 from ..tracking.lifecycle.resuming import record_launch, resumed_info
 from ..tracking.record.recording import record_info
 from ..tracking.run import Run
 from ..words import FACE_VARIABLE, Code, Words, face, language
 from .command import command_name
 from .supervise.restarts import Attempt
-from .text_checks import check_text
 
 #: Fields of `Job` that switch something on in every worker, and the variables that do so.
 _SWITCHES = {
@@ -60,13 +59,6 @@ _VALUES = {
     "grace": GRACE_VARIABLE,
     "notice_command": NOTICE_COMMAND_VARIABLE,
 }
-
-
-def workers_for(workers: int | None, slots: int | None, *, others: int) -> int:
-    """Return the number of workers: as given, otherwise one per slot that `others` leave, otherwise 2."""
-    if workers is not None:
-        return workers
-    return max(1, slots - others) if slots else 2
 
 
 def seed_for(seed: int | None, run_dir: str | os.PathLike[str] | None = None) -> int:
@@ -193,6 +185,18 @@ class Job(Control, Plain):
             record_launch(run.path, [*launch_options(self, run), *self.where], self.command, self.env)
 
 
+def check_text(*texts: str) -> None:
+    """Raise LaunchError unless JSON can represent all texts, and the kernel accepts them as arguments."""
+    for text in texts:
+        if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+            raise LaunchError(
+                "Names, arguments and variables of a job must be UTF-8 text without null bytes.",
+                found=ascii(text),
+                fix="Rename the file, or leave the character out.",
+                reason="text",
+            )
+
+
 def launch_options(job: Job, run: Run | None) -> list[str]:
     """Return the job as options of ``tfmuster launch``.
 
@@ -219,6 +223,7 @@ def begin_run(job: Job, attempt: Attempt, cluster: Cluster) -> Run:
         )
         run = Run(run_dir)
         job.record(run)
+        record_git(run_dir)
         return run
     info = attempt.run.info()
     clusters = [*info.get("clusters", [info["cluster"]]), cluster.to_dict()]

@@ -23,7 +23,7 @@ from ..errors import DependencyError, TfmusterError, TfmusterWarning
 from ..system.interpreter import python_executable
 from ..system.terminal_text import safe_text
 from ..words import speaking
-from ..worker.load_hooks import held_back
+from ..worker.reticulate import held_back
 from .session import guard_r_functions
 
 __all__ = [

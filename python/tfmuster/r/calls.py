@@ -36,7 +36,7 @@ def launch_shown(
     control: Mapping[str, Any],
     **kwargs: Any,
 ) -> Run:
-    """Launch a job whose output R's functions show; see :class:`.launcher.supervise.display.CallbackDisplay`.
+    """Launch a job whose output R's functions show; see :func:`.launcher.supervise.display.shown_by`.
 
     Settings are dicts, of which those of ``on`` have the engine's name as ``backend``.
     """

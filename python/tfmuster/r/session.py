@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import DataError
-from ..worker import seams
+from ..worker import reticulate
 
 #: Longest wait for R's thread to produce a value of an R generator, in seconds. It never does so while it
 #: runs TensorFlow.
@@ -59,20 +59,20 @@ def guard_r_functions() -> bool:
     """Guard calls of R functions; return whether this Python is embedded in R. Calling it again is safe."""
     if "rpycall" not in sys.modules:
         return False
-    if seams.CALL_R_FUNCTION.fits and not seams.CALL_R_FUNCTION.replaced:
-        call = seams.CALL_R_FUNCTION.get()
+    if reticulate.CALL_R_FUNCTION.fits and not reticulate.CALL_R_FUNCTION.replaced:
+        call = reticulate.CALL_R_FUNCTION.get()
         if "rpytools.signals" in sys.modules:  # before 1.37
             call = _uninterrupted(call)
         call = _in_r_thread(call)
-        seams.CALL_R_FUNCTION.replace(call)
-        if seams.CALL_R_FUNCTION_AGAIN.fits:
-            seams.CALL_R_FUNCTION_AGAIN.replace(call)
-        if seams.R_GENERATOR_NEXT.fits and seams.CALL_ON_MAIN_THREAD.fits:
-            generator = seams.R_GENERATOR.get()
+        reticulate.CALL_R_FUNCTION.replace(call)
+        if reticulate.CALL_R_FUNCTION_AGAIN.fits:
+            reticulate.CALL_R_FUNCTION_AGAIN.replace(call)
+        if reticulate.R_GENERATOR_NEXT.fits and reticulate.CALL_ON_MAIN_THREAD.fits:
+            generator = reticulate.R_GENERATOR.get()
             if "prefetch" not in generator.__init__.__code__.co_varnames:
                 next_in_time = _next_in_time(generator.next)
-                seams.R_GENERATOR.add("next", next_in_time)
-                seams.R_GENERATOR.add("__next__", next_in_time)
+                reticulate.R_GENERATOR.add("next", next_in_time)
+                reticulate.R_GENERATOR.add("__next__", next_in_time)
     return True
 
 
@@ -125,7 +125,7 @@ def _next_in_time(stock_next: Callable[[Any], object]) -> Callable[[Any], object
         if _is_r_thread():
             return stock_next(self)
         answer: queue.Queue[object] = queue.Queue()
-        seams.CALL_ON_MAIN_THREAD.get()(lambda: answer.put(self.r_function()), None)
+        reticulate.CALL_ON_MAIN_THREAD.get()(lambda: answer.put(self.r_function()), None)
         try:
             value = answer.get(timeout=_ANSWER_SECONDS)
         except queue.Empty:

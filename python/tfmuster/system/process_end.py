@@ -12,13 +12,10 @@ import sys
 import time
 import weakref
 from collections.abc import Callable
-from types import FrameType
-from typing import TYPE_CHECKING, Final, NoReturn
+from types import FrameType, TracebackType
+from typing import Final, NoReturn
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from ..errors import TfmusterError
+from ..errors import TfmusterError
 
 #: The code that the interpreter has read.
 _read: list[object] = []

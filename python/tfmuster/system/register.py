@@ -1,7 +1,7 @@
 """Registers of seams: names of other packages that are not public, and what is expected of them.
 
-:mod:`tfmuster.keras_compat.seams` has those of Keras and TensorFlow, :mod:`tfmuster.worker.seams` those of
-reticulate, :mod:`tfmuster.system.unseeded` that of NumPy.
+:mod:`tfmuster.keras_compat.seams` has those of Keras and TensorFlow, :mod:`tfmuster.worker.reticulate` those
+of reticulate, :mod:`tfmuster.system.unseeded` that of NumPy.
 
 `check` looks at all rows before anything is replaced, and refuses releases that do not have what an essential
 row expects. An optional row that does not fit switches its feature off. `Seam.replace` is the only place that

@@ -12,20 +12,20 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ..cluster.tf_config import is_chief, workers_here
+from ..cluster.spec import Task
+from ..cluster.tf_config import current_task, is_chief, keep_tf_config, workers_here, workers_together
 from ..environment import DISTRIBUTE_VARIABLE, IS_CHIEF_VARIABLE, SCALE_BATCH_VARIABLE, full_workers, is_on
 from ..errors import StrategyError
 from ..options.hints import Hint
 from ..system.say import say
 from ..system.tensorflow_import import without_gc
+from ..tracking.live.states import say_phase
 from ..words import language
-from . import load_hooks
+from . import reticulate
 from .joining_jax import patch_jax
 
 if TYPE_CHECKING:
     import keras
-
-    from ..cluster.spec import Task
 
 
 def install_import_hook(*, keras: bool = True) -> None:
@@ -37,8 +37,6 @@ def install_import_hook(*, keras: bool = True) -> None:
     ``keras`` is False. In any case, neither Keras 3 nor Keras 2 trains a model in one of several workers
     alone (see :mod:`tfmuster.keras_compat.runtime.alone`).
     """
-    from ..tracking.live.states import say_phase
-
     if "tensorflow" not in sys.modules:
         say_phase("importing")
     _after_import(
@@ -109,7 +107,6 @@ class _AfterImport:
 
 def _patch_tensorflow() -> None:
     """Let TensorFlow's own strategies join as :func:`tfmuster.strategy` does."""
-    from ..cluster.tf_config import keep_tf_config
     from ..keras_compat import check_releases
     from ..keras_compat.data.pipelines import patch_shuffle
     from ..keras_compat.runtime.starting import hook_start, name_callers_in_r
@@ -117,7 +114,6 @@ def _patch_tensorflow() -> None:
     from ..keras_compat.saving import patch_checkpoints
     from ..rendezvous.task.port_guard import serving
     from ..system.generators import job_seed, seed_tensorflow
-    from ..tracking.live.states import say_phase
 
     check_releases("tensorflow")
     if (seed := job_seed()) is not None:
@@ -127,7 +123,7 @@ def _patch_tensorflow() -> None:
     hook_start()
     if "rpytools" in sys.modules:
         name_callers_in_r()
-        load_hooks.hold()
+        reticulate.hold()
     patch_shuffle()
     patch_checkpoints()
     patch_strategies(
@@ -140,7 +136,6 @@ def _patch_tensorflow() -> None:
 
 
 def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
-    from ..cluster.tf_config import current_task
     from ..keras_compat.runtime.starting import check_not_started, tensorflow_started
     from ..keras_compat.sums.collectives import checked_communication, prepare_sums, sums_directly
     from ..keras_compat.sums.gradients import wanted_dtype
@@ -163,7 +158,6 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
 
 def _joins() -> bool:
     """Return whether this process trains with others, and its TensorFlow has not started."""
-    from ..cluster.tf_config import current_task, workers_together
     from ..keras_compat.process import keras_backend
     from ..keras_compat.runtime.starting import tensorflow_started
 
@@ -207,10 +201,9 @@ def _refuse_other_cluster(task: Task, jobs: dict[str, list[str]], type: str, ind
 
 def _joined() -> None:
     from ..rendezvous.task.port_guard import all_connected
-    from ..tracking.live.states import say_phase
 
     all_connected()
-    load_hooks.release()
+    reticulate.release()
     say_phase("building")
 
 
@@ -221,7 +214,6 @@ def _note_start() -> None:
 
 
 def _guard_keras(package: str = "keras") -> None:
-    from ..cluster.tf_config import workers_together
     from ..keras_compat.calls import refuse_alone
 
     refuse_alone(workers_together, package)

@@ -10,13 +10,10 @@ import atexit
 import contextlib
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from ..cluster.spec import Task
+from ..cluster.tf_config import JaxProcess, current_task, jax_process
 from ..errors import StrategyError, WorkerError
-
-if TYPE_CHECKING:
-    from ..cluster.spec import Task
-    from ..cluster.tf_config import JaxProcess
 
 
 def patch_jax() -> None:
@@ -33,8 +30,6 @@ def patch_jax() -> None:
         *args: object,
         **kwargs: object,
     ) -> None:
-        from ..cluster.tf_config import current_task
-
         if (task := current_task()) is None:
             stock(coordinator_address, num_processes, process_id, *args, **kwargs)
             return
@@ -86,8 +81,6 @@ def _wait_for_others() -> None:
 
 
 def _place_of(task: Task) -> JaxProcess:
-    from ..cluster.tf_config import jax_process
-
     place = jax_process(task)
     if place is None:
         raise StrategyError(

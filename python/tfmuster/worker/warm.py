@@ -48,7 +48,9 @@ def wait_for_work(then: Callable[[], Any]) -> list[str]:
     with contextlib.suppress(Exception):
         # Takes a tenth of a second.
         filters_work()
-    line = _read_line()
+    # `sys.stdin` is the program's.
+    with open(0, "rb", buffering=0, closefd=False) as orders:
+        line = orders.readline()
     if not line.endswith(b"\n"):
         os._exit(0)
     work = json.loads(line)
@@ -70,14 +72,3 @@ def wait_in_r() -> list[str]:
 def keep_for_r(then: Callable[[], Any]) -> None:
     """Keep what `wait_in_r` calls: it needs what reticulate sets up after Python has started."""
     _then.append(then)
-
-
-def _read_line() -> bytes:
-    # `sys.stdin` is the program's.
-    line = b""
-    while not line.endswith(b"\n"):
-        data = os.read(0, 65_536)
-        if not data:
-            break
-        line += data
-    return line

@@ -26,10 +26,6 @@ from tfmuster.launcher.manifests.rented_machines import (
     Ec2Machines,
     GceMachines,
     SkyPilotMachines,
-    ec2_commands,
-    gce_commands,
-    skypilot_task,
-    startup_script,
 )
 
 #: An address may have all of these.
@@ -85,7 +81,7 @@ def run_printed(text: str, folder: Path, **programs: str) -> list[list[str]]:
 
 
 def test_gcloud_is_called_as_documented(tmp_path: Path) -> None:
-    text = gce_commands(GceMachines(**GCE, ssh_from="203.0.113.7/32"))
+    text = GceMachines(**GCE, ssh_from="203.0.113.7/32").script()
     workers, others, ssh, create, *describe = run_printed(text, tmp_path, gcloud=GCLOUD)
     rule = ["gcloud", "compute", "firewall-rules", "create"]
     ours = ["--network=default", "--direction=INGRESS", "--target-tags=digits"]
@@ -119,7 +115,7 @@ def test_aws_is_called_as_documented(tmp_path: Path) -> None:
         vpc="vpc-1",
         port=3333,
     )
-    group, among, ssh, run, wait, describe = run_printed(ec2_commands(machines), tmp_path, aws=AWS)
+    group, among, ssh, run, wait, describe = run_printed(machines.script(), tmp_path, aws=AWS)
     assert group[:5] == [
         *("aws", "ec2", "create-security-group", "--region=eu-west-1", "--group-name=digits"),
     ]
@@ -145,17 +141,17 @@ def test_aws_is_called_as_documented(tmp_path: Path) -> None:
 def test_an_address_may_have_any_character(kind: str, tmp_path: Path) -> None:
     if kind == "gce":
         machines: Any = GceMachines(**{**GCE, "source": HOSTILE_URL})
-        run_printed(gce_commands(machines), tmp_path, gcloud=GCLOUD)
+        run_printed(machines.script(), tmp_path, gcloud=GCLOUD)
     else:
         machines = Ec2Machines(**{**EC2, "source": HOSTILE_URL})
-        run_printed(ec2_commands(machines), tmp_path, aws=AWS)
-    assert (tmp_path / "digits-startup.sh").read_text() == startup_script(machines)
+        run_printed(machines.script(), tmp_path, aws=AWS)
+    assert (tmp_path / "digits-startup.sh").read_text() == machines.startup_script()
 
 
 @pytest.mark.parametrize("kind", ["gce", "ec2"])
 def test_the_last_lines_start_each_machine_as_its_task(kind: str, tmp_path: Path) -> None:
     gce = kind == "gce"
-    text = gce_commands(GceMachines(**GCE)) if gce else ec2_commands(Ec2Machines(**EC2))
+    text = GceMachines(**GCE).script() if gce else Ec2Machines(**EC2).script()
     run_printed(text, tmp_path, gcloud=GCLOUD, aws=AWS)
     lines = [line[4:] for line in text.splitlines() if line.startswith("#   ")]
     loop = lines[
@@ -206,7 +202,7 @@ pip.chmod(0o755)
     )
     machines = GceMachines(**{**GCE, "source": HOSTILE_URL, "image": "gpu", "gpus": True})
     script = tmp_path / "startup.sh"
-    script.write_text(startup_script(machines))
+    script.write_text(machines.startup_script())
     # What it writes outside the tests' own folder is gone with this file system.
     own = "mount -t tmpfs none /opt && mount -t tmpfs none /usr/local/bin && "
     twice = own + 'export PATH="$0" && bash "$1" && bash "$1" && ls /usr/local/bin'
@@ -257,11 +253,11 @@ def test_lint_finds_nothing(kind: str, lint: list[str], tmp_path: Path) -> None:
     gce = GceMachines(**GCE, ssh_from="203.0.113.7/32", project="me", accelerator="nvidia-tesla-t4")
     ec2 = Ec2Machines(**EC2, ssh_from="203.0.113.7/32", region="eu-west-1", key_name="me", vpc="vpc-1")
     sky = SkyPilotMachines(**{**SKYPILOT, "command": ("train.py",)})
-    task = yaml.safe_load(skypilot_task(sky))
+    task = yaml.safe_load(sky.script())
     text = {
-        "gce": gce_commands(gce),
-        "ec2": ec2_commands(ec2),
-        "startup": startup_script(gce),
+        "gce": gce.script(),
+        "ec2": ec2.script(),
+        "startup": gce.startup_script(),
         "skypilot": f"#!/bin/bash\n{task['setup']}{task['run']}",
     }[kind]
     path = tmp_path / "script.sh"
@@ -281,9 +277,9 @@ def test_a_value_arrives_as_it_is_or_is_refused(
     except LaunchError:
         return
     folder = tmp_path_factory.mktemp("value")
-    calls = run_printed(gce_commands(machines), folder, gcloud=GCLOUD)
+    calls = run_printed(machines.script(), folder, gcloud=GCLOUD)
     plain = run_printed(
-        gce_commands(GceMachines(**{**GCE, field: "other"} if field != "source" else GCE)),
+        GceMachines(**{**GCE, field: "other"} if field != "source" else GCE).script(),
         folder,
         gcloud=GCLOUD,
     )
@@ -300,7 +296,7 @@ def test_gpus_need_an_image_with_their_driver(tmp_path: Path) -> None:
     machines = GceMachines(
         **{**GCE, "image": "some-gpu-image", "gpus": True, "accelerator": "nvidia-tesla-t4"}
     )
-    *_, create, _, _, _ = run_printed(gce_commands(machines), tmp_path, gcloud=GCLOUD)
+    *_, create, _, _, _ = run_printed(machines.script(), tmp_path, gcloud=GCLOUD)
     assert create[-3:] == [
         "--accelerator=type=nvidia-tesla-t4,count=1",
         "--maintenance-policy=TERMINATE",
@@ -312,7 +308,7 @@ def test_each_machine_of_skypilot_is_started_as_its_task(tmp_path: Path) -> None
     machines = SkyPilotMachines(
         **{**SKYPILOT, "source": HOSTILE_URL}, port=3333, accelerators="T4:1", gpus=True
     )
-    task = yaml.safe_load(skypilot_task(machines))
+    task = yaml.safe_load(machines.script())
     assert (task["name"], task["num_nodes"], task["workdir"]) == ("digits", 3, ".")
     assert task["resources"] == {"accelerators": "T4:1"}
     venv, install = run_printed(task["setup"], tmp_path, uv="")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.launching import only_run, tfmuster, write
-from tfmuster.launcher.supervise.timings import timings
+from tfmuster.cli.launch import seconds_to_first_step
 from tfmuster.tracking.live.states import read_shares
 from tfmuster.tracking.run import Run
 
@@ -38,7 +38,7 @@ def test_the_time_to_the_first_step_is_shown_part_by_part_and_who_waits_for_whom
     )
     done = tfmuster("launch", "-n", 2, "--timings", "train.py", cwd=tmp_path, limit=120)
     assert done.returncode == 0, done.stderr
-    found = timings(Run(only_run(tmp_path)))
+    found = seconds_to_first_step(Run(only_run(tmp_path)))
     assert list(found) == ["worker 0", "worker 1"]
     for spans in found.values():
         assert tuple(spans) == SPANS
@@ -64,4 +64,4 @@ def test_the_time_to_the_first_step_is_shown_part_by_part_and_who_waits_for_whom
 def test_what_never_began_is_left_out(tmp_path: Path) -> None:
     done = tfmuster("launch", "-n", 1, "--timings", "--", "true", cwd=tmp_path)
     assert done.returncode == 0
-    assert list(timings(Run(only_run(tmp_path)))["worker 0"]) == ["launcher"]
+    assert list(seconds_to_first_step(Run(only_run(tmp_path)))["worker 0"]) == ["launcher"]

@@ -33,10 +33,10 @@ class Plain:
             if rank in self.absent:
                 continue
             secret = {"TFMUSTER_TOKEN": "0" * 64} if rank in self.strange else call.env
-            gpus = self.gpus[rank] if self.gpus else None
+            gpus = [f"--gpus={self.gpus[rank]}"] if self.gpus and self.gpus[rank] is not None else []
             self.processes.append(
                 subprocess.Popen(
-                    call.command(sys.executable, rank=rank, gpus=gpus),
+                    [*call.command(sys.executable, rank=rank), *gpus],
                     env={**environment(**self.env), **secret},
                     # Not where the program is.
                     cwd=Path("/"),

@@ -49,8 +49,8 @@ class BatchJob:
     stop: tuple[str, ...]
 
 
-class SlotSystem(abc.ABC):
-    """A batch system that gives a job slots on hosts; worker i has slot i."""
+class BatchSystem:
+    """A batch system, and the job of a process in it."""
 
     #: The name of ``--backend``, and the name in texts.
     BACKEND: ClassVar[str]
@@ -58,6 +58,16 @@ class SlotSystem(abc.ABC):
     #: The variable with the job's number, and the command that ends a job.
     JOB: ClassVar[str]
     STOP: ClassVar[str]
+
+    def batch_job(self, environ: Mapping[str, str]) -> BatchJob | None:
+        """Return the job that this process belongs to, even if the process is not a task."""
+        number = environ.get(self.JOB)
+        return BatchJob(self.BACKEND, number, (self.STOP, number)) if number else None
+
+
+class SlotSystem(BatchSystem, abc.ABC):
+    """A batch system that gives a job slots on hosts; worker i has slot i."""
+
     #: The variables that list the job's hosts, or name a file that does.
     HOSTS: ClassVar[tuple[str, ...]]
     #: How to start tasks whose variables say where they run.
@@ -74,11 +84,6 @@ class SlotSystem(abc.ABC):
     @abc.abstractmethod
     def rank(self, environ: Mapping[str, str], hosts: Sequence[str]) -> int:
         """Return the number of this task's slot, from 0. Raises LaunchError if the variables don't say it."""
-
-    def batch_job(self, environ: Mapping[str, str]) -> BatchJob | None:
-        """Return the job that this process belongs to, even if the process is not a task."""
-        number = environ.get(self.JOB)
-        return BatchJob(self.BACKEND, number, (self.STOP, number)) if number else None
 
     def resolve(self, environ: Mapping[str, str], base_port: int | None) -> Task:
         """Find the task of this process in a cluster with one worker for each slot. Raises LaunchError.

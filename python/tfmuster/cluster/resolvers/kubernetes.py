@@ -36,7 +36,8 @@ INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 #: Kubeflow has the same default.
 DEFAULT_PORT = 2222
 _MOST_PODS = 100_000
-_READ = (
+#: The variables that tell a pod its place.
+VARIABLES = (
     INDEX_VARIABLE,
     KUBERNETES_NAME_VARIABLE,
     KUBERNETES_KIND_VARIABLE,
@@ -63,7 +64,7 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
     kind = environ.get(KUBERNETES_KIND_VARIABLE, "")
     if not name or role not in sizes or index >= sizes[role] or kind not in ("", JOB_SET):
         raise _wrong(
-            ", ".join(f"{variable}={environ[variable]!r}" for variable in _READ if variable in environ)
+            ", ".join(f"{variable}={environ[variable]!r}" for variable in VARIABLES if variable in environ)
         )
     port = base_port or DEFAULT_PORT
     jobs = {

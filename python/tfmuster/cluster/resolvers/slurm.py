@@ -14,10 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...errors import LaunchError
 from ...system.gpus import VISIBLE, visible_gpus
 from ..spec import Cluster, Task
-from .batch import BatchJob, port_of_job, share_of_gpus, whole_number
+from .batch import BatchSystem, port_of_job, share_of_gpus, whole_number
 
-#: The name in texts, that of ``--backend``, and the command that ends a job.
-NAME, BACKEND, STOP = "Slurm", "slurm", "scancel"
 #: More nodes than any cluster has. A range such as ``n[0-999999999]`` must not fill the memory.
 _MOST_NODES = 100_000
 _COUNT = re.compile(r"([0-9]{1,7})(?:\(x([0-9]{1,7})\))?", re.ASCII)
@@ -25,15 +23,20 @@ _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", re.ASCII)
 _PART = re.compile(r"[^\[\],]+|\[[^\[\]]*\]")
 
 
+class Slurm(BatchSystem):
+    """Slurm, whose jobs are allocations."""
+
+    BACKEND, NAME = "slurm", "Slurm"
+    JOB, STOP = "SLURM_JOB_ID", "scancel"
+
+
+SLURM = Slurm()
+NAME, batch_job = SLURM.NAME, SLURM.batch_job
+
+
 def is_here(environ: Mapping[str, str]) -> bool:
     """Tell whether ``srun`` has started this process as a task. A batch script itself is not a task."""
     return all(name in environ for name in ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID"))
-
-
-def batch_job(environ: Mapping[str, str]) -> BatchJob | None:
-    """Return the job whose allocation this process is in, even if ``srun`` has not started the process."""
-    number = environ.get("SLURM_JOB_ID")
-    return BatchJob(BACKEND, number, (STOP, number)) if number else None
 
 
 def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:

@@ -7,19 +7,17 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import LaunchError
 from ...options.hints import Hint
 from ...options.table import BACKENDS, PLACES, ROWS, Local, Place, Ssh
 from ...system.ask import Answer, NoAnswerError, ask
+from ...tracking.failure.failure import Failure
+from ...tracking.run import Run
 from ...words import Value, Words, choice
+from ..job import Job
 from .hosts import Host
-
-if TYPE_CHECKING:
-    from ...tracking.failure.failure import Failure
-    from ...tracking.run import Run
-    from ..job import Job
 
 #: Time limit of each engine's availability check, in seconds.
 ANSWER_SECONDS = 5.0
@@ -51,12 +49,16 @@ class Engine(abc.ABC):
     def as_options(self) -> list[str]:
         """Return the engine as options of ``tfmuster launch``."""
 
-    def relaunch_options(self) -> list[str] | None:
-        """Return `as_options`; None if another process can't start a job here."""
+    def job(self, command: Sequence[str], *, workers: int | None = None, **settings: Any) -> Job:
+        """Make the job that runs a program here, by default with a worker for each slot that others leave."""
         try:
-            return self.as_options()
+            where = self.as_options()
         except LaunchError:
-            return None
+            # Another process can't start a job here.
+            where = None
+        if workers is None and self.slots:
+            workers = max(1, self.slots - settings["ps"] - settings["chief"] - settings["evaluator"])
+        return Job(command, where=where, workers=workers, **settings)
 
     @abc.abstractmethod
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:

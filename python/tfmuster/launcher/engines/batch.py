@@ -30,30 +30,12 @@ from ...tracking.record.layout import utc_now
 from ...tracking.record.recording import record_info, record_stop_command
 from ...tracking.run import Run
 from ...words import FACE_VARIABLE, Part, Words, face
-from ..job import Job, launch_options
+from ..job import Job, check_text, launch_options
 from ..remote.engine_agents import AgentRequest, StartedAgents, run_with_agents
-from ..text_checks import check_line
 from .agent_command import CommandPerAgent
 from .base import Engine, refuse_hosts
 from .batch_commands import BatchCommands
 from .batch_follow import Submitted, follow, forget, has_started, log_of, note_failed_start
-
-
-@dataclass(frozen=True)
-class BatchRequest:
-    """What a batch job asks for."""
-
-    name: str
-    tasks: int
-    directory: str
-    #: The file for what the job itself writes; None leaves that to the batch system.
-    log: Path | None
-    gpus_per_task: int = 0
-
-    def safe_name(self, longest: int) -> str:
-        """Return the name in the characters that every batch system takes: a letter first, no blanks."""
-        name = re.sub(r"[^A-Za-z0-9_.-]+", "_", self.name)
-        return (name if name[:1].isalpha() else f"run{name}")[:longest]
 
 
 @dataclass(frozen=True)
@@ -198,38 +180,55 @@ class BatchEngine(BatchCommands, Engine):
         options = [*launch_options(job, run), *inner.as_options()]
         tfmuster = run_module("tfmuster", self.where.remote_python)
         command = [*tfmuster, "launch", "--quiet", *options, "--", *job.command]
-        request = BatchRequest(
-            name=job.run_name,
-            tasks=len(job.kinds),
-            directory=os.getcwd(),
-            log=None if run is None else log_of(run, self.name),
-            gpus_per_task=job.gpus_per_worker or 0,
-        )
-        lines = [f"#!{self.SHELL}", *(f"{self.MARK} {option}" for option in self.directives(request))]
-        lines += self.enter(request)
+        log = None if run is None else log_of(run, self.name)
+        lines = [f"#!{self.SHELL}", *(f"{self.MARK} {option}" for option in self.directives(job, log))]
+        lines += self.enter(log)
         lines.append(f"export {SUBMITTED_VARIABLE}={self.name} {FACE_VARIABLE}={face()}")
         if root := package_root():
             lines.append(f'export PYTHONPATH={shlex.quote(root)}"${{PYTHONPATH:+:$PYTHONPATH}}"')
         return "\n".join([*lines, *self.body(command), ""])
 
-    def directives(self, request: BatchRequest) -> list[str]:
-        """Return the options of the batch system in the script, which ask for machines."""
+    def directives(self, job: Job, log: Path | None) -> list[str]:
+        """Return the options of the batch system in the script, which ask for machines.
+
+        `log` is for what the batch job itself writes; None leaves that to the batch system.
+        """
         option, longest = self.NAMED
-        lines = [f"{option} {request.safe_name(longest)}", *self.OPTIONS]
-        if request.log is not None:
+        lines = [f"{option} {safe_name(job.run_name, longest)}", *self.OPTIONS]
+        if log is not None:
             # The script writes the log itself: some paths have a meaning for the batch system.
             lines.append("-o /dev/null")
-        return [*lines, *self.machines(request)]
+        return [*lines, *self.machines(job)]
 
-    def machines(self, request: BatchRequest) -> list[str]:
+    def machines(self, job: Job) -> list[str]:
         """Return the options that ask for a slot for each task, and the user's options."""
         return list(self.where.backend_options)
 
-    def enter(self, request: BatchRequest) -> list[str]:
+    def enter(self, log: Path | None) -> list[str]:
         """Return the lines that follow, for a system whose options can't name every directory and file."""
-        lines = [f"cd {shlex.quote(request.directory)} || exit"]
-        return [*lines, f"exec >{shlex.quote(str(request.log))} 2>&1"] if request.log else lines
+        lines = [f"cd {shlex.quote(os.getcwd())} || exit"]
+        return [*lines, f"exec >{shlex.quote(str(log))} 2>&1"] if log else lines
 
     def body(self, command: Sequence[str]) -> list[str]:
         """Return the lines that run the launcher."""
         return [f"exec {shlex.join(command)}"]
+
+
+def safe_name(name: str, longest: int) -> str:
+    """Return a name in the characters that every batch system takes: a letter first, no blanks."""
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)
+    return (name if name[:1].isalpha() else f"run{name}")[:longest]
+
+
+def check_line(text: str, what: str, *, start: str = "", without: str = "") -> None:
+    """Raise LaunchError unless it is one line that begins with `start` and has no character of `without`."""
+    check_text(text)
+    bad = any(ord(character) < 32 or character in without for character in text)
+    if bad or not text.startswith(start):
+        characters = f" or {without}" if without else ""
+        begin = f", and must start with {start}" if start else ""
+        raise LaunchError(
+            f"The {what} must be one line without control characters{characters}{begin}.",
+            found=ascii(text),
+            reason="text",
+        )

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
-from ...cluster.resolvers.batch import BatchJob
+from ...cluster.resolvers.batch import BatchSystem
 from ...errors import LaunchError
 from ...system.ask import Answer, NoAnswerError, ask
 from ...words import Code, Words
@@ -48,30 +48,11 @@ def phases(**words: str) -> Mapping[str, Phase]:
     return {word: Phase(phase) for phase, text in words.items() for word in text.split()}
 
 
-class Variables(Protocol):
-    """What a batch system tells the processes of its jobs; see `cluster.resolvers`."""
-
-    @property
-    def BACKEND(self) -> str:
-        """The name of ``--backend``."""
-
-    @property
-    def NAME(self) -> str:
-        """The name in texts."""
-
-    @property
-    def STOP(self) -> str:
-        """The command that ends the job whose number follows."""
-
-    def batch_job(self, environ: Mapping[str, str]) -> BatchJob | None:
-        """Return the job that has given machines to this process, or None."""
-
-
 class BatchCommands(abc.ABC):
     """A batch system as its commands show it. A subclass has their words, and reads what they print."""
 
     #: What it tells the processes of its jobs, and its names.
-    SYSTEM: ClassVar[Variables]
+    SYSTEM: ClassVar[BatchSystem]
     #: The command that takes a batch script on its standard input. What it prints has the job's number.
     SUBMIT: ClassVar[tuple[str, ...]]
     NUMBER: ClassVar[str]

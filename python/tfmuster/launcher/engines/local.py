@@ -8,12 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...cluster.spec import Cluster, hosts_of
 from ...cluster.tf_config import task_variables
@@ -28,7 +28,6 @@ from ...system.limits import free_memory, need_files, usable_cores
 from ...system.private_network import private_network
 from ...system.say import say
 from ...tracking.failure.failure import Failure
-from ...tracking.lifecycle.beginning import record_git
 from ...tracking.record.layout import file_stem
 from ...tracking.run import Run
 from ...words import Words
@@ -41,9 +40,6 @@ from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import Placement
 from .base import Engine
 from .hosts import named_hosts, only_this_machine
-
-if TYPE_CHECKING:
-    from ..job import Job
 
 HOST = "127.0.0.1"
 
@@ -91,12 +87,11 @@ class ThisMachine(Engine):
                 placements = placements_of(
                     job, (*enter, *command), gpus, attempt=attempt, cluster=cluster, folder=run.path
                 )
-                if attempt.number == 0:
-                    record_git(run.path)
                 supervisor = Supervisor(attempt, run, placements, show=show, spares=warm_workers or spares)
                 return run, supervisor.supervise()
 
-        with _own_network() if self.where.isolated else nullcontext(()) as enter, Spares() as spares:
+        with ExitStack() as stack, Spares() as spares:
+            enter = _own_network(stack) if self.where.isolated else ()
             return with_restarts(once, job.max_restarts, tell=show != "nothing")
 
 
@@ -118,19 +113,17 @@ def available(seconds: float) -> str:
     return ""
 
 
-@contextmanager
-def _own_network() -> Iterator[tuple[str, ...]]:
-    with ExitStack() as stack:
-        try:
-            enter = stack.enter_context(private_network())
-        except OSError as error:
-            raise LaunchError(
-                "The workers can't get a network of their own here (isolated).",
-                found=str(error),
-                fix="Leave isolated out: other users still can't connect to the workers.",
-                reason="isolated",
-            ) from error
-        yield enter
+def _own_network(stack: ExitStack) -> tuple[str, ...]:
+    """Make a network that lasts as long as `stack`, and return what runs a command in it."""
+    try:
+        return stack.enter_context(private_network())
+    except OSError as error:
+        raise LaunchError(
+            "The workers can't get a network of their own here (isolated).",
+            found=str(error),
+            fix="Leave isolated out: other users still can't connect to the workers.",
+            reason="isolated",
+        ) from error
 
 
 def placements_of(
@@ -162,12 +155,9 @@ def placements_of(
 
 
 def _count(sizes: Mapping[str, int]) -> str:
-    plural = {"worker": "workers", "ps": "parameter servers"}
-    singular = {"ps": "parameter server"}
+    names = {"ps": "parameter server"}
     return ", ".join(
-        f"{size} {plural.get(name, name) if size > 1 else singular.get(name, name)}"
-        for name, size in sizes.items()
-        if size
+        f"{size} {names.get(name, name)}{'s' * (size > 1)}" for name, size in sizes.items() if size
     )
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from ...cluster.resolvers.batch import LSF
 from ...options.hints import Hint
 from ...system.ask import NoAnswerError, ask
-from .batch import BatchEngine, BatchRequest
+from ..job import Job
+from .batch import BatchEngine
 from .batch_commands import Phase, phases
 
 _ENDINGS = re.compile(r"TERM_[A-Z_]+: [^.;]*|Exited with exit code [0-9]+|Exited by signal [0-9]+")
@@ -33,10 +34,10 @@ class Lsf(BatchEngine):
     #: ``bkill`` asks all processes of a job to end, the launcher among them: only that one does as asked.
     IGNORED = ("INT", "TERM")
 
-    def machines(self, request: BatchRequest) -> list[str]:
+    def machines(self, job: Job) -> list[str]:
         """See :class:`.batch.BatchEngine`."""
-        gpus = [f'-gpu "num={request.gpus_per_task}/task"'] if request.gpus_per_task else []
-        return [f"-n {request.tasks}", *gpus, *self.where.backend_options]
+        gpus = [f'-gpu "num={job.gpus_per_worker}/task"'] if job.gpus_per_worker else []
+        return [f"-n {len(job.kinds)}", *gpus, *self.where.backend_options]
 
     def word_for(self, number: str, text: str) -> tuple[str, str]:
         """See :class:`.batch_commands.BatchCommands`. Another question tells why a job waits."""

@@ -22,7 +22,7 @@ from ...tracking.run import Run
 from ...words import Words
 from ..job import Job
 from .base import UnavailableError
-from .batch import BatchEngine, BatchRequest
+from .batch import BatchEngine
 from .batch_commands import SUBMIT_SECONDS, phases
 from .hosts import Host
 from .ssh import Ssh
@@ -53,13 +53,13 @@ class Pbs(BatchEngine):
     #: The longest name of a job that all of its relatives take has 15 characters.
     MARK, NAMED, OPTIONS = "#PBS", ("-N", 15), ("-r n", "-j oe")
 
-    def machines(self, request: BatchRequest) -> list[str]:
+    def machines(self, job: Job) -> list[str]:
         """See :class:`.batch.BatchEngine`. A core for each task, in the words of OpenPBS or of Torque."""
         options = self.where.backend_options
         if any(_ASKS_FOR_HOSTS.search(option) for option in options):
             return list(options)
         answer = self.ask("qstat", "--version")
-        count, gpus = request.tasks, request.gpus_per_task
+        count, gpus = len(job.kinds), job.gpus_per_worker
         if answer and "pbs_version" in answer.output + answer.errors:
             asked = f"select={count}:ncpus=1:mpiprocs=1" + (f":ngpus={gpus}" if gpus else "")
         else:

@@ -18,7 +18,8 @@ from ...errors import LaunchError, TfmusterError
 from ...options.hints import Hint
 from ...system.ask import NoAnswerError, ask
 from ...words import Words
-from .batch import BatchEngine, BatchRequest
+from ..job import Job
+from .batch import BatchEngine
 from .batch_commands import phases
 
 _NAMED = Hint("backend_options", "-pe NAME", "sge")
@@ -47,9 +48,9 @@ class Sge(BatchEngine):
     #: With -notify, what announces the end of a job, and of its soft limits.
     IGNORED = ("USR1", "USR2", "XCPU")
 
-    def machines(self, request: BatchRequest) -> list[str]:
+    def machines(self, job: Job) -> list[str]:
         """See :class:`.batch.BatchEngine`. An option names the parallel environment, or there is only one."""
-        options, tasks = self.where.backend_options, request.tasks
+        options, tasks = self.where.backend_options, len(job.kinds)
         named = [match for option in options for match in _ENVIRONMENT.finditer(option)]
         others = [rest for option in options if (rest := _ENVIRONMENT.sub("", option)).strip()]
         if named:

@@ -8,9 +8,9 @@ import shlex
 import signal
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
+from pathlib import Path
 
-from ...cluster.resolvers import slurm as resolver
+from ...cluster.resolvers.slurm import SLURM
 from ...errors import LaunchError, TfmusterError
 from ...options import table
 from ...options.hints import Hint
@@ -22,10 +22,9 @@ from ...tracking.run import Run
 from ...words import Words
 from ..job import Job
 from ..remote.engine_agents import AgentRequest
-from ..text_checks import check_line
 from .agent_command import AgentCommand
-from .batch import BatchEngine, BatchRequest
-from .batch_commands import Variables, phases
+from .batch import BatchEngine, check_line
+from .batch_commands import phases
 
 _NO_ROOM = re.compile(
     "More processors requested|Requested node configuration|nodes? count|not available", re.IGNORECASE
@@ -46,7 +45,7 @@ class Slurm(BatchEngine):
 
     where: table.Slurm = field(default_factory=table.Slurm)
 
-    SYSTEM: ClassVar[Variables] = resolver
+    SYSTEM = SLURM
     SUBMIT, NUMBER = ("sbatch", "--parsable", "--export=ALL"), r"^\s*([0-9]+)\s*(?:;|$)"
     STATE, GONE = ("squeue", "--noheader", "--format=%T|%r", "--jobs"), "Invalid job id"
     PHASES = phases(waiting="PENDING CONFIGURING", over="none")
@@ -61,14 +60,14 @@ class Slurm(BatchEngine):
         tasks = os.environ.get("SLURM_NTASKS", "")
         return int(tasks) if tasks.isdigit() else None
 
-    def directives(self, request: BatchRequest) -> list[str]:
+    def directives(self, job: Job, log: Path | None) -> list[str]:
         """See :class:`.batch.BatchEngine`."""
-        asked = {"job-name": request.name, "ntasks": str(request.tasks), "chdir": request.directory}
-        if request.log is not None:
+        asked = {"job-name": job.run_name, "ntasks": str(len(job.kinds)), "chdir": os.getcwd()}
+        if log is not None:
             # Slurm replaces what follows a percent sign.
-            asked["output"] = str(request.log).replace("%", "%%")
-        if request.gpus_per_task:
-            asked["gpus-per-task"] = str(request.gpus_per_task)
+            asked["output"] = str(log).replace("%", "%%")
+        if job.gpus_per_worker:
+            asked["gpus-per-task"] = str(job.gpus_per_worker)
         for name, value in asked.items():
             check_line(value, name, without="\\")
         lines = ['--{}="{}"'.format(name, value.replace('"', '\\"')) for name, value in asked.items()]
@@ -76,7 +75,7 @@ class Slurm(BatchEngine):
         requeue = _REQUEUE if self.where.requeue else ("--no-requeue",)
         return [*lines, *requeue, *self.where.backend_options]
 
-    def enter(self, request: BatchRequest) -> list[str]:
+    def enter(self, log: Path | None) -> list[str]:
         """Return no lines: the directives name the directory and the file."""
         return []
 

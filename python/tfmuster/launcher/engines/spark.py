@@ -251,7 +251,7 @@ def _finding(host: str, output: str) -> dict[str, str]:
         code, message = "python-version", f"Python {match[1]}, the driver {match[2]}"
     else:
         known = explain_ssh_failure(host, output, 1, 0)
-        code, message = known["code"], f"{known['message']} ({known['said']})"
+        code, message = known["code"], known["message"]
     return {
         "code": code,
         "message": message,

@@ -195,8 +195,9 @@ def _new_session(master: str | None, conf: Mapping[str, str], python: str | None
     handler = signal.getsignal(signal.SIGINT)
     wanted = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or python
     try:
-        with _variable("PYSPARK_PYTHON", wanted or python_executable()):
-            return builder.getOrCreate()
+        session = builder.getOrCreate()
+        session.sparkContext.pythonExec = wanted or python_executable()
+        return session
     except Exception as error:
         raise LaunchError(
             "The Spark session could not be started.",
@@ -240,17 +241,3 @@ def _check_master(master: str | None) -> None:
         fix="Check the URL, spark://HOST:7077, and that the master runs.",
         reason="spark-master",
     )
-
-
-@contextlib.contextmanager
-def _variable(name: str, value: str) -> Iterator[None]:
-    """Set an environment variable inside the block, because Spark reads it from this process."""
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before

@@ -22,7 +22,7 @@ from ...net.addresses import address_problems
 from ...options import table
 from ...options.hints import Hint
 from ...system.ask import NoAnswerError, ask
-from ...system.interpreter import package_root, python_executable
+from ...system.interpreter import python_executable
 from ...tracking.failure.failure import Failure
 from ...tracking.run import Run
 from ...words import Code, Value, Words
@@ -30,19 +30,12 @@ from ..job import Job
 from ..remote.files import SCRIPTS, script_to_send
 from ..remote.membership import Membership, Task, discovered_hosts
 from ..remote.proxy_process import AgentPlace, SpareAgents
-from ..remote.run import RemoteJob, run_remote
+from ..remote.run import RemoteJob, agent_command, run_remote
 from ..supervise.restarts import Attempt, with_restarts
 from ..supervise.spares import check_warm
 from .base import Engine, find_program, version_of
 from .hosts import Host, named_hosts, only_this_machine
 from .local import ThisMachine
-
-# If the hosts share a checkout that is not installed, it is found. The home directory, where a login starts,
-# must not be on the import path.
-_START = (
-    "import sys; sys.path = [p for p in sys.path if p] + sys.argv[1:]; "
-    "from tfmuster.launcher.remote.agents.agent import main; main()"
-)
 
 # These override the user's configuration for interactive logins: no user can answer questions here, no port
 # may be forwarded several times, and no connection may stay in the background.
@@ -118,21 +111,14 @@ class Ssh(Engine):
                 for kind, _, host in tasks
             ]
             remote_job = RemoteJob(job, attempt, where, may_shrink=where.min_workers is not None)
-            growth = membership.growth(tasks, self._can_be_reached)
-            run = partial(
-                run_remote,
-                *(remote_job, places, names),
-                show=show,
-                tell=tell,
-                spares=spares if where.warm else None,
-            )
-            if growth is None:
-                return run()
-            growth.start()
-            try:
-                return run(new_hosts=growth.new_hosts)
-            finally:
-                growth.end()
+            with membership.growth(tasks, self._can_be_reached) as new_hosts:
+                return run_remote(
+                    *(remote_job, places, names),
+                    show=show,
+                    tell=tell,
+                    new_hosts=new_hosts,
+                    spares=spares if where.warm else None,
+                )
 
         with SpareAgents() as spares:
             return with_restarts(once, job.max_restarts, tell=show != "nothing")
@@ -163,8 +149,7 @@ class Ssh(Engine):
 
     def agent_command(self, host: Host, seconds: float) -> list[str]:
         """Return an argument list that starts an agent on a host."""
-        remote = [self.python, "-c", _START, *filter(None, [package_root()])]
-        return self._to(host, seconds, shlex.join(remote))
+        return self._to(host, seconds, shlex.join(agent_command(self.python, "agent")))
 
     def _can_be_reached(self, host: Host) -> bool:
         """Return whether a command can be run on a host."""

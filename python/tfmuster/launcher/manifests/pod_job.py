@@ -7,17 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from ...cluster.resolvers.kubernetes import DEFAULT_PORT, INDEX_VARIABLE
+from ...cluster.resolvers.kubernetes import DEFAULT_PORT, VARIABLES
 from ...environment import (
     BASE_PORT_VARIABLE,
     CHECKPOINT_DIR_VARIABLE,
     DEFAULT_GRACE_SECONDS,
     GRACE_VARIABLE,
-    KUBERNETES_KIND_VARIABLE,
-    KUBERNETES_NAME_VARIABLE,
-    KUBERNETES_PS_VARIABLE,
-    KUBERNETES_ROLE_VARIABLE,
-    KUBERNETES_WORKERS_VARIABLE,
     LARGEST_SEED,
     SEED_VARIABLE,
     TOKEN_VARIABLE,
@@ -25,8 +20,7 @@ from ...environment import (
 )
 from ...errors import LaunchError
 from ..command import command_name
-from ..job import seed_for
-from ..text_checks import check_label, check_text
+from ..job import check_text, seed_for
 
 #: Pods are scheduled and pull their images one by one, so minutes may pass between the first and the last.
 START_TIMEOUT = 600.0
@@ -34,18 +28,16 @@ _SUBDOMAIN = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
 )
 
+# As in RFC 1035. RFC 1123 also allows a digit first, but names of Services must not start with one.
+_LABEL = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+
 # Format of image names: [REGISTRY[:PORT]/]NAME[:TAG][@DIGEST].
 _IMAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/:@-]{0,510}[A-Za-z0-9])?", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NO_SUBDOMAIN = "A {}'s name has lowercase letters, digits, - and dots, a letter or digit beside each dot."
 _NO_VARIABLE = "A variable's name has letters, digits and _, and is not one that the manifest sets."
 _OURS = {
-    INDEX_VARIABLE,
-    KUBERNETES_KIND_VARIABLE,
-    KUBERNETES_NAME_VARIABLE,
-    KUBERNETES_PS_VARIABLE,
-    KUBERNETES_ROLE_VARIABLE,
-    KUBERNETES_WORKERS_VARIABLE,
+    *VARIABLES,
     BASE_PORT_VARIABLE,
     CHECKPOINT_DIR_VARIABLE,
     GRACE_VARIABLE,
@@ -90,12 +82,13 @@ class PodJob:
     #: Whether only the job's own pods may connect to its pods.
     network_policy: bool = True
     #: Drawn here by default, so that the manifest repeats a job.
-    seed: int = field(default_factory=lambda: seed_for(None))
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         check_text(*self.command, *self.env.values(), *self.volumes.values())
         if not _IMAGE.fullmatch(self.image):
             raise refused("image", "An image's name must be REPOSITORY/NAME:TAG.", self.image)
+        object.__setattr__(self, "seed", seed_for(self.seed))
         if type(self.seed) is not int or not 0 <= self.seed <= LARGEST_SEED:
             raise refused(
                 "seed", f"The seed must be a whole number from 0 to {LARGEST_SEED}.", repr(self.seed)
@@ -139,6 +132,13 @@ class PodJob:
 def refused(reason: str, message: str, found: str) -> LaunchError:
     """Return the error for a value that Kubernetes would refuse."""
     return LaunchError(message, found=ascii(found), reason=reason)
+
+
+def check_label(text: str, what: str) -> None:
+    """Raise LaunchError unless the text is a DNS label."""
+    if not _LABEL.fullmatch(text):
+        message = f"A {what} must be a DNS label: at most 63 lowercase letters, digits and -, a letter first."
+        raise refused("name", message, text)
 
 
 def name_for(name: str | None, command: Sequence[str]) -> str:

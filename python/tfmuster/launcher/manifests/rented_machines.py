@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from ...errors import LaunchError
-from ..text_checks import check_label
+from .pod_job import check_label
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -44,6 +44,11 @@ _URL = re.compile(r"https://[!-~]{1,2000}", re.ASCII)
 class Machines:
     """The settings of machines of any provider. Raises LaunchError for an invalid value."""
 
+    #: The template of what rents them.
+    TEMPLATE: ClassVar[str]
+    #: Settings that are no names of the provider's.
+    OTHERS: ClassVar[tuple[str, ...]] = ("source", "ssh_from")
+
     #: A DNS label. Names of machines, rules and files start with it.
     name: str
     #: Number of machines.
@@ -67,6 +72,12 @@ class Machines:
                 else None,
                 reason="source",
             )
+        words = (text for name, text in vars(self).items() if name not in self.OTHERS)
+        _check_words(*(text for text in words if isinstance(text, str)))
+
+    def script(self) -> str:
+        """Return the commands that rent the machines, or SkyPilot's task file."""
+        return _filled(self.TEMPLATE, self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +96,6 @@ class ProviderMachines(Machines):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_words(self.machine_type, self.image)
         if self.gpus and self.image == self.PLAIN_IMAGE:
             raise LaunchError(
                 "For GPUs, the image must have a GPU driver, and Debian's own image does not.",
@@ -103,12 +113,20 @@ class ProviderMachines(Machines):
                     reason="ssh-from",
                 ) from error
 
+    def startup_script(self) -> str:
+        """Return the script that each machine runs as root, to install R, Python and tfmuster."""
+        return _filled("startup.sh", self, packages=DEBIAN_PACKAGES)
+
+    def script(self) -> str:
+        """See :class:`Machines`."""
+        return _filled(self.TEMPLATE, self, startup=self.startup_script())
+
 
 @dataclass(frozen=True, kw_only=True)
 class GceMachines(ProviderMachines):
     """Google Compute Engine machines; see ``tfmuster manifest gce --help``."""
 
-    PLAIN_IMAGE: ClassVar[str] = "debian-12"
+    TEMPLATE, PLAIN_IMAGE = "gce.sh", "debian-12"
 
     zone: str
     machine_type: str = "e2-standard-4"
@@ -119,17 +137,14 @@ class GceMachines(ProviderMachines):
     accelerator: str | None = None
     accelerators: int = 1
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_words(self.zone, self.image_project, self.network, self.project, self.accelerator)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Ec2Machines(ProviderMachines):
     """Amazon EC2 machines; see ``tfmuster manifest ec2 --help``."""
 
+    TEMPLATE = "ec2.sh"
     #: Debian's name for its newest image: https://wiki.debian.org/Cloud/AmazonEC2Image
-    PLAIN_IMAGE: ClassVar[str] = "resolve:ssm:/aws/service/debian/release/12/latest/amd64"
+    PLAIN_IMAGE = "resolve:ssm:/aws/service/debian/release/12/latest/amd64"
 
     machine_type: str = "m6i.xlarge"
     image: str = PLAIN_IMAGE
@@ -138,21 +153,18 @@ class Ec2Machines(ProviderMachines):
     subnet: str | None = None
     vpc: str | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_words(self.region, self.key_name, self.subnet, self.vpc)
-
 
 @dataclass(frozen=True, kw_only=True)
 class SkyPilotMachines(Machines):
     """Machines that SkyPilot rents; see ``tfmuster manifest skypilot --help``."""
+
+    TEMPLATE = "skypilot.yaml"
 
     command: tuple[str, ...]
     accelerators: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_words(self.accelerators)
         for word in self.command:
             if not word.isprintable():
                 raise LaunchError(
@@ -167,35 +179,15 @@ class SkyPilotMachines(Machines):
             )
 
 
-def check_words(*words: str | None) -> None:
+def _check_words(*words: str) -> None:
     """Raise LaunchError unless each word can only be a provider's name, not an option, a list or a file."""
     for word in words:
-        if word is not None and (not _WORD.fullmatch(word) or "://" in word):
+        if not _WORD.fullmatch(word) or "://" in word:
             raise LaunchError(
                 "Names of zones, types and images must have only letters, digits and . _ / : + @ -",
                 found=ascii(word),
                 reason="word",
             )
-
-
-def startup_script(machines: ProviderMachines) -> str:
-    """Return the script that each machine runs as root at startup, to install R, Python and tfmuster."""
-    return _filled("startup.sh", machines, packages=DEBIAN_PACKAGES)
-
-
-def gce_commands(machines: GceMachines) -> str:
-    """Return the script of ``gcloud`` commands."""
-    return _filled("gce.sh", machines, startup=startup_script(machines))
-
-
-def ec2_commands(machines: Ec2Machines) -> str:
-    """Return the script of ``aws`` commands."""
-    return _filled("ec2.sh", machines, startup=startup_script(machines))
-
-
-def skypilot_task(machines: SkyPilotMachines) -> str:
-    """Return the task file for ``sky launch``."""
-    return _filled("skypilot.yaml", machines)
 
 
 def _filled(template: str, machines: Machines, **more: object) -> str:

@@ -53,7 +53,7 @@ class Way:
 
     @property
     def noise(self) -> bytes:
-        """Bytes received before the preamble."""
+        """Bytes received before the preamble: what a login shell printed."""
         return self._channel.noise
 
     def fileno(self) -> int:
@@ -110,9 +110,7 @@ class SshLink:
         self._ssh.kill()
         return self._ssh.wait()
 
-    def fault(self, host: str, output: str, code: int | None, seconds: float) -> dict[str, str]:
-        """Explain from ssh's messages why no agent answered."""
-        return explain_ssh_failure(host, output, code, seconds)
+    fault = staticmethod(explain_ssh_failure)
 
 
 class HomeLink:
@@ -139,11 +137,11 @@ class HomeLink:
     def fault(self, host: str, output: str, code: int | None, seconds: float) -> dict[str, str]:
         """Explain why no agent answered: it had connected, so it was started."""
         how = f"does not answer within {seconds:.0f} s" if code is None else "ended before it answered"
+        last = f" ({text})" if (text := output.strip()) else ""
         return {
             "code": "no-agent",
-            "message": f"its agent {how}",
+            "message": f"its agent {how}{last}",
             "fix": "see the log of the engine that started it",
-            "said": output.strip(),
         }
 
 
@@ -170,11 +168,6 @@ class AgentConnection:
     def open(self) -> bool:
         """Whether more data may arrive."""
         return bool(self._selector.get_map())
-
-    @property
-    def noise(self) -> str:
-        """Text that a login shell printed instead of, or before, the agent's output."""
-        return self._link.way.noise.decode(errors="replace")
 
     def send(self, frame: Frame) -> None:
         """Queue a frame to send."""
@@ -219,7 +212,8 @@ class AgentConnection:
         """End the connection, and explain why no agent answered."""
         ended = not self.open and not why
         code = self.kill()
-        return self._link.fault(host, f"{self.noise}{self.output}{why}", code if ended else None, seconds)
+        noise = self._link.way.noise.decode(errors="replace")
+        return self._link.fault(host, f"{noise}{self.output}{why}", code if ended else None, seconds)
 
     def _write(self) -> None:
         with contextlib.suppress(OSError):

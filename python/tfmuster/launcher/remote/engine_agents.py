@@ -33,7 +33,6 @@ from ...net.connections import Connection, Connections
 from ...net.ports import listen
 from ...options.hints import Hint
 from ...options.table import Elsewhere
-from ...system.interpreter import package_root
 from ...tracking.failure.failure import Failure
 from ...tracking.run import Run
 from ...words import Words
@@ -41,13 +40,8 @@ from ..job import Job
 from ..supervise.restarts import Attempt, with_restarts
 from .agents.call_home import KEY_PURPOSE, host_names
 from .proxy_process import AgentPlace
-from .run import RemoteJob, run_remote
+from .run import RemoteJob, agent_command, run_remote
 
-# If the hosts share a checkout that is not installed, it is found.
-_START = (
-    "import sys; root = sys.argv.pop(1); sys.path += [root] if root else []; "
-    "from tfmuster.launcher.remote.agents.call_home import main; main()"
-)
 _LOOK_SECONDS = 0.2
 
 
@@ -65,26 +59,19 @@ class AgentRequest:
     #: Contains the job's secret, so never put it on a command line.
     env: dict[str, str]
 
-    def command(
-        self,
-        python: str,
-        *,
-        rank: int | None = None,
-        rank_from: Sequence[str] = (),
-        gpus: str | None = None,
-    ) -> list[str]:
+    def command(self, python: str, *, rank: int | None = None, rank_from: Sequence[str] = ()) -> list[str]:
         """Return an argument list that starts an agent.
 
         `python` has tfmuster. The agent's rank is `rank`, or that in the first variable of `rank_from` that
-        is set. `gpus` are those that only this agent may use, as for ``CUDA_VISIBLE_DEVICES``.
+        is set. An engine may add ``--gpus`` and ``--address``; see :mod:`.agents.call_home`.
         """
-        command = [python, "-c", _START, package_root() or ""]
+        command = agent_command(python, "call_home")
         command += ["--home", ",".join(self.launcher_addresses), "--seconds", f"{self.seconds:g}"]
         if rank is not None:
             command += ["--rank", str(rank)]
         if rank_from:
             command += ["--rank-from", ",".join(rank_from)]
-        return command if gpus is None else [*command, f"--gpus={gpus}"]
+        return command
 
 
 class StartedAgents(Protocol):

@@ -10,7 +10,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -19,6 +19,7 @@ from ...net.channel import FILE, Frame, message
 from ...options.hints import Hint
 from ...tracking.record.layout import (
     ARRIVED,
+    CONTINUED,
     FILES,
     MODEL,
     NAMES,
@@ -242,10 +243,6 @@ def _not_sent(found: str, fix: str) -> LaunchError:
     )
 
 
-#: Files to which the chief adds lines.
-_CONTINUED: Final = ("metrics.jsonl", "notes.jsonl", "evaluations.jsonl")
-
-
 class Arrivals:
     """The places of the files that one task sends, which replace none of the user's.
 
@@ -295,7 +292,7 @@ def files_to_continue(run_dir: Path, task: str) -> list[tuple[str, str]]:
     """Return path and name of the files that a task on another machine needs to continue a run."""
     checkpoints = [path.relative_to(run_dir) for path in run_dir.glob("checkpoints*/*")]
     names = {
-        *map(PurePosixPath, _CONTINUED),
+        *map(PurePosixPath, CONTINUED),
         *(PurePosixPath(path) for path in checkpoints if checkpoint_step(path.name) is not None),
         *(name for name in map(PurePosixPath, _arrived(run_dir)) if name.parts[0] not in (*NAMES, FILES)),
     }

@@ -75,8 +75,7 @@ def _findings(hellos: Hellos, names: Mapping[str, list[str]]) -> list[dict[str, 
     usual = {key: _usual(hellos, key) for key in _NAMES}
     for host, hello in hellos.items():
         if fault := hello.get("fault"):
-            last_line = f" ({fault['said']})" if fault["said"] else ""
-            add(host, fault["code"], fault["message"] + last_line, fault["fix"])
+            add(host, **fault)
             continue
         if hello["tfmuster"] != __version__:
             add(
@@ -218,20 +217,20 @@ _FAULTS = (
 
 
 def explain_ssh_failure(host: str, output: str, code: int | None, seconds: float) -> dict[str, str]:
-    """Explain why a host can't be used: ``code``, ``message``, ``fix`` and ``said``, ssh's last line.
+    """Explain why a host can't be used: ``code``, ``message`` with ssh's last line, and ``fix``.
 
     `output` is the error output of ssh, and the output of a login shell. The exit `code` of ssh is None if it
     had to be killed after `seconds`.
     """
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    last = lines[-1][:300] if lines else ""
+    last = f" ({lines[-1][:300]})" if lines else ""
     for pattern, name, text, fix in _FAULTS:
         if match := re.search(pattern, output):
             known = {"version": __version__, "remote_python": Hint("remote_python")}
             fields = {"host": host, **known, **match.groupdict()}
-            return {"code": name, "message": text.format(**fields), "fix": fix.format(**fields), "said": last}
+            return {"code": name, "message": text.format(**fields) + last, "fix": fix.format(**fields)}
     if code is None and not lines:
         how = f"nothing came from it within {seconds:.0f} s"
     else:
         how = "no agent could be started there" + (f" (exit code {code})" if code else "")
-    return {"code": "no-agent", "message": how, "fix": f"see what `ssh {host} true` says", "said": last}
+    return {"code": "no-agent", "message": how + last, "fix": f"see what `ssh {host} true` says"}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from ...errors import LaunchError
@@ -37,7 +38,7 @@ class Membership:
         self._least, self._seconds, self._every = where.min_workers, where.rejoin_timeout, where.grow
         self._command = where.hosts_from
         self._hosts = hosts
-        self._job = job
+        self._job, self._all = job, len(job.kinds)
         #: Hosts that an earlier attempt has left out.
         self._gone: set[str] = set()
         #: Hosts that have taken part, and new ones that could not.
@@ -90,12 +91,19 @@ class Membership:
                 self._tried |= {host.name for *_, host in tasks}
                 return result
 
-    def growth(self, tasks: Sequence[Task], reachable: Callable[[Host], bool]) -> Growth | None:
-        """Return what finds more hosts for an attempt with these tasks, or None if that is not wanted."""
+    @contextlib.contextmanager
+    def growth(self, tasks: Sequence[Task], reachable: Callable[[Host], bool]) -> Iterator[Callable[[], str]]:
+        """Look for more hosts, if wanted, while an attempt with these tasks runs. Yield `new_hosts`."""
         if self._every is None:
-            return None
+            yield str
+            return
         present = Counter(host.name for *_, host in tasks)
-        return Growth(self._now, self._every, present, self._job.workers, reachable)
+        growth = Growth(self._now, self._every, present, self._job.workers, reachable)
+        growth.start()
+        try:
+            yield growth.new_hosts
+        finally:
+            growth.end()
 
     def _now(self) -> Sequence[Host]:
         return self._hosts if self._command is None else discovered_hosts(self._command)
@@ -129,10 +137,6 @@ class Membership:
         problems = "; ".join(f"{finding['host']}: {finding['message']}" for finding in findings)
         say(f"tfmuster: new hosts can't take part and are left out: {problems}")
         return True
-
-    @property
-    def _all(self) -> int:
-        return len(self._job.kinds)
 
     def _others(self, tasks: Sequence[Task], lost: set[str], error: LaunchError) -> list[Task]:
         left = [task for task in tasks if task[2].name not in lost]

@@ -112,15 +112,12 @@ class ProxyProcess:
             self._answer()
 
     def _answer(self) -> Message:
-        line = b""
-        while not line.endswith(b"\n"):
-            assert self.process.stdout is not None
-            # Read byte by byte: the worker's output follows, for another reader.
-            piece = self.process.stdout.read(1)
-            if not piece:
-                message = "its connection was ended here"
-                return {"fault": {"code": "killed", "message": message, "fix": "", "said": ""}}
-            line += piece
+        assert self.process.stdout is not None
+        # It has no buffer: the worker's output follows, for another reader.
+        line = self.process.stdout.readline()
+        if not line.endswith(b"\n"):
+            message = "its connection was ended here"
+            return {"fault": {"code": "killed", "message": message, "fix": ""}}
         answer: Message = orjson.loads(line)
         return answer
 

@@ -20,21 +20,19 @@ from ...cluster.tf_config import task_variables
 from ...environment import (
     ERROR_FILE_VARIABLE,
     FULL_WORKERS_VARIABLE,
-    IS_CHIEF_VARIABLE,
-    JOB_VARIABLE,
     KERAS_COMPAT_VARIABLE,
+    OF_ONE_WORKER,
     PREFIX,
-    RUN_DIR_VARIABLE,
     SSH_CONFIG_VARIABLE,
     TOKEN_VARIABLE,
     start_timeout,
 )
 from ...options.table import Elsewhere
+from ...system.interpreter import package_root
 from ...system.processes import end_job
 from ...system.say import say
 from ...system.terminal_text import visible
 from ...tracking.failure.failure import Failure
-from ...tracking.lifecycle.beginning import record_git
 from ...tracking.record.layout import RESTARTING, file_stem, read_json
 from ...tracking.run import Run
 from ...words import face
@@ -48,17 +46,21 @@ from .proxy_process import AgentPlace, ProxyProcess, SpareAgents, end_proxies, r
 
 #: Names of the launcher's variables that are sent to the hosts.
 PASSED = (PREFIX, "TF_", "KERAS_", "JAX_", "XLA_", "NCCL_", "GRPC_")
-#: Variables of one machine or process, which are not sent.
-_NOT_PASSED = (
-    JOB_VARIABLE,
-    RUN_DIR_VARIABLE,
-    ERROR_FILE_VARIABLE,
-    FULL_WORKERS_VARIABLE,
-    TOKEN_VARIABLE,
-    SSH_CONFIG_VARIABLE,
-    KERAS_COMPAT_VARIABLE,
-    IS_CHIEF_VARIABLE,
+#: Variables of one job, machine or process, which are not sent.
+_NOT_PASSED = OF_ONE_WORKER | {FULL_WORKERS_VARIABLE, SSH_CONFIG_VARIABLE, KERAS_COMPAT_VARIABLE}
+
+
+#: If the hosts share a checkout that is not installed, it is found. The directory where a login or an engine
+#: starts a program, such as the home directory, must not be on the import path.
+_START = (
+    "import sys; root = sys.argv.pop(1); sys.path = [p for p in sys.path if p] + [root] * bool(root); "
+    "from tfmuster.launcher.remote.agents.{} import main; main()"
 )
+
+
+def agent_command(python: str, module: str) -> list[str]:
+    """Return an argument list that starts an agent by a module of :mod:`.agents`. `python` has tfmuster."""
+    return [python, "-c", _START.format(module), package_root() or ""]
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,6 @@ def run_remote(
     attempt = remote_job.attempt
     with _connected(remote_job, places, names, spares) as (cluster, remotes, warnings):
         run = begin_run(remote_job.job, attempt, cluster)
-        if attempt.number == 0:
-            record_git(run.path)
         if tell and attempt.number == 0:
             hosts = ", ".join(dict.fromkeys(remote.host for remote in remotes))
             count = "1 task" if len(remotes) == 1 else f"{len(remotes)} tasks"

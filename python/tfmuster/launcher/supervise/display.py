@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...system.say import say
 from ...system.terminal_text import visible
+from ...system.user_code import ipython_shell
 from ...tracking.live.states import State
 from ...tracking.record.lines import epoch_line, read_metrics
 from ...tracking.show.summary import in_words
-from .worker_table import NotebookTable, Row, in_notebook, time_left, worker_table
+from .worker_table import Row, table_html, time_left, worker_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,7 +64,7 @@ class _Lines(Display):
                 self.line(f"{self._chief}{visible(epoch_line(values))}")
 
 
-class LineDisplay(_Lines):
+class _LineDisplay(_Lines):
     """Writes lines as they come and, each minute, a sign of life if nothing else."""
 
     def __init__(self, run_path: Path, chief: str) -> None:
@@ -71,7 +72,6 @@ class LineDisplay(_Lines):
         self._written = self._begun = time.monotonic()
 
     def line(self, text: str) -> None:
-        """Write one line."""
         self._written = time.monotonic()
         try:
             sys.stdout.write(f"{text}\n")
@@ -80,7 +80,6 @@ class LineDisplay(_Lines):
             sys.stdout.write(f"{known}\n")
 
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
-        """Write what is due, and flush the output."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + _EPOCHS_SECONDS
@@ -90,42 +89,54 @@ class LineDisplay(_Lines):
         sys.stdout.flush()
 
     def close(self) -> None:
-        """Write the last epochs, and flush the output."""
         self._write_epochs()
         sys.stdout.flush()
 
 
-def _sign_of_life(rows: Sequence[Row], seconds: float) -> str:
-    """Say what one worker does: the first that waits, else the first that trains, else the first."""
+def _foremost(rows: Sequence[Row]) -> Row:
+    """Return the row of the first worker that waits, else of the first that trains, else the first row."""
     first = {"waiting": 0, "training": 1}
-    task, _, state = min(rows, key=lambda row: first.get(row[2].phase, 2))
+    return min(rows, key=lambda row: first.get(row[2].phase, 2), default=("", "", State("")))
+
+
+def _sign_of_life(rows: Sequence[Row], seconds: float) -> str:
+    """Say what one worker does."""
+    task, _, state = _foremost(rows)
     left = time_left(state)
     about = f"{visible(task)}: {visible(state.text)}" + (f", {left} left" if left else "")
     return f"tfmuster: running for {in_words(seconds)}; {about}"
 
 
-class NotebookDisplay(LineDisplay):
+class _NotebookDisplay(_LineDisplay):
     """Writes lines as they come, and shows a table of the workers above them in a notebook."""
 
     def __init__(self, run_path: Path, chief: str) -> None:
         super().__init__(run_path, chief)
-        self._table = NotebookTable()
+        #: The one output of the cell that is replaced.
+        self._table: Any = None
         self._next_table = 0.0
 
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
-        """Replace the table, if its interval has passed."""
         if time.monotonic() >= self._next_table:
             self._next_table = time.monotonic() + _EVERY_SECONDS
-            self._table.show(rows())
+            self._replace(table_html(rows(), time.monotonic() - self._begun))
         super().look(rows)
 
     def close(self) -> None:
-        """Remove the table."""
         super().close()
-        self._table.close()
+        if self._table is not None:
+            self._replace("")
+
+    def _replace(self, text: str) -> None:
+        from IPython.display import HTML, display
+
+        if self._table is None:
+            self._table = display(HTML(text), display_id=True)
+        else:
+            self._table.update(HTML(text))
 
 
-class LiveTable(_Lines):
+class _LiveTable(_Lines):
     """Writes lines as they come, and shows a table of the workers below them."""
 
     def __init__(self, run_path: Path, chief: str) -> None:
@@ -137,12 +148,10 @@ class LiveTable(_Lines):
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
 
     def line(self, text: str) -> None:
-        """Write one line above the table."""
         # Write the line unchanged: not cropped to the terminal, not colored, not parsed as markup.
         self._console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
-        """Redraw the table, if its interval has passed."""
         if time.monotonic() >= self._next:
             self._live.start()
             self._next = time.monotonic() + _EVERY_SECONDS
@@ -151,13 +160,12 @@ class LiveTable(_Lines):
             self._live.update(worker_table(rows(), width=size.width, height=size.height), refresh=True)
 
     def close(self) -> None:
-        """Write the last epochs, and remove the table."""
         self._write_epochs()
         self._live.stop()
         self._next = float("inf")
 
 
-class CallbackDisplay(Display):
+class _CallbackDisplay(Display):
     """Passes everything to functions of the launching session, such as R's, whose console is not a terminal.
 
     `say` gets each line, without its line end. `glance` gets the result of :func:`progress_snapshot`, twice a
@@ -172,24 +180,21 @@ class CallbackDisplay(Display):
         self._begun = time.monotonic()
 
     def line(self, text: str) -> None:
-        """Pass one line on."""
         self._say(text)
 
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
-        """Report the progress, if its interval has passed."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _EVERY_SECONDS
             self._report(rows())
 
     def close(self) -> None:
-        """Report the last epochs and the end."""
         self._report([])
 
     def _report(self, rows: Sequence[Row]) -> None:
         self._glance(progress_snapshot(rows, self._run_path, time.monotonic() - self._begun))
 
 
-class SafeDisplay(Display):
+class _SafeDisplay(Display):
     """Switches another display off when it fails, because a display must not end the job."""
 
     def __init__(self, shown: Display) -> None:
@@ -205,15 +210,12 @@ class SafeDisplay(Display):
             say(f"tfmuster: the display failed: {error}")
 
     def line(self, text: str) -> None:
-        """Write one line."""
         self._do(lambda: self._shown.line(text))
 
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
-        """Show what the workers do now."""
         self._do(lambda: self._shown.look(rows))
 
     def close(self) -> None:
-        """Remove everything except the lines."""
         self._do(self._shown.close)
 
 
@@ -231,10 +233,7 @@ def progress_snapshot(rows: Sequence[Row], run_path: Path, seconds: float) -> di
     has a line for each finished epoch that no worker has shown. ``sign_of_life`` is for a silent display
     without a bar; None without workers.
     """
-    states = [state for _, _, state in rows]
-    waiting = [state for state in states if state.phase == "waiting"]
-    training = [state for state in states if state.phase == "training"]
-    state = (waiting or training or states or [State("")])[0]
+    _, _, state = _foremost(rows)
     return {
         "phase": visible(state.phase),
         "text": visible(state.text),
@@ -255,7 +254,7 @@ _foreign: contextvars.ContextVar[tuple[Any, Any] | None] = contextvars.ContextVa
 def shown_by(
     say: Callable[[str], object], glance: Callable[[Mapping[str, object]], object]
 ) -> Iterator[None]:
-    """Show jobs through these functions inside the block; see :class:`CallbackDisplay`."""
+    """Show jobs through these functions inside the block; see :class:`_CallbackDisplay`."""
     token = _foreign.set((say, glance))
     try:
         yield
@@ -268,14 +267,14 @@ def display(show: str, run_path: Path, chief: str = "") -> Display:
     if show == "nothing":
         return Display()
     if (functions := _foreign.get()) is not None:
-        return SafeDisplay(CallbackDisplay(*functions, run_path))
+        return _SafeDisplay(_CallbackDisplay(*functions, run_path))
     if sys.stdout is None:  # closed by the shell: `tfmuster launch train.py >&-`
         return Display()
     capable = sys.stdout.isatty() and (os.environ.get("TERM") or "dumb") not in ("dumb", "unknown")
     if capable:
-        return SafeDisplay(LiveTable(run_path, chief))
-    kind = NotebookDisplay if in_notebook() else LineDisplay
-    return SafeDisplay(kind(run_path, chief))
+        return _SafeDisplay(_LiveTable(run_path, chief))
+    kind = _NotebookDisplay if hasattr(ipython_shell(), "kernel") else _LineDisplay
+    return _SafeDisplay(kind(run_path, chief))
 
 
 def _console() -> Console:

@@ -16,20 +16,9 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from ...environment import (
-    ERROR_FILE_VARIABLE,
-    IS_CHIEF_VARIABLE,
-    JOB_VARIABLE,
-    MAX_RESTARTS_VARIABLE,
-    RESTART_VARIABLE,
-    RUN_DIR_VARIABLE,
-    SEED_VARIABLE,
-    TF_CONFIG_VARIABLE,
-    TOKEN_VARIABLE,
-    WARM_VARIABLE,
-)
+from ...environment import OF_ONE_WORKER, WARM_VARIABLE
 from ...errors import LaunchError
 from ...system.interpreter import python_executable, rscript_executable
 from ...system.processes import forget_helper, note_helper
@@ -41,22 +30,7 @@ if TYPE_CHECKING:
     from ..job import Job
 
 #: The variables that a process may get after it has imported TensorFlow. All others must be the same.
-_LATER = frozenset(
-    (
-        ERROR_FILE_VARIABLE,
-        IS_CHIEF_VARIABLE,
-        JOB_VARIABLE,
-        MAX_RESTARTS_VARIABLE,
-        RESTART_VARIABLE,
-        RUN_DIR_VARIABLE,
-        SEED_VARIABLE,
-        TF_CONFIG_VARIABLE,
-        TOKEN_VARIABLE,
-        "TF_CONFIG",
-        "no_proxy",
-        "no_grpc_proxy",
-    )
-)
+_LATER = OF_ONE_WORKER | {"TF_CONFIG", "no_proxy", "no_grpc_proxy"}
 
 
 class Waiting(abc.ABC):
@@ -149,13 +123,6 @@ class Spares(Waiting):
         self._waiting: list[_Spare] = []
         self._lock = threading.RLock()
 
-    def __len__(self) -> int:
-        with self._lock:
-            return sum(spare.process.poll() is None for spare in self._waiting)
-
-    def __bool__(self) -> bool:
-        return True
-
     def prepare(self, placements: Iterable[Placement]) -> None:
         """Start a process, if possible, for each placement without one, and end those that fit none."""
         if not self.wanted:
@@ -210,6 +177,9 @@ class WarmWorkers(Spares):
     after `idle` seconds without a call; the next call starts them again.
     """
 
+    #: Those of this session.
+    current: ClassVar[WarmWorkers | None] = None
+
     def __init__(self, number: int, command: Sequence[str], idle: float) -> None:
         super().__init__()
         self.number = number
@@ -218,13 +188,14 @@ class WarmWorkers(Spares):
         self._timer: threading.Timer | None = None
 
     def __repr__(self) -> str:
-        waiting = len(self)
+        with self._lock:
+            waiting = sum(spare.process.poll() is None for spare in self._waiting)
         return f"<{self.number} warm workers{'' if waiting == self.number else f', of which {waiting} wait'}>"
 
     def prepare(self, placements: Iterable[Placement]) -> None:
         """Have as many processes as the session wants wait for a call with these workers."""
         known = [replace(placement, command=self.command) for placement in placements]
-        if self is not _session.workers or not known:
+        if self is not WarmWorkers.current or not known:
             return
         super().prepare(known[index % len(known)] for index in range(self.number))
         with self._lock:
@@ -239,8 +210,8 @@ class WarmWorkers(Spares):
 
     def close(self) -> None:
         """End them. Later calls start new processes for their workers."""
-        if self is _session.workers:
-            _session.workers = None
+        if self is WarmWorkers.current:
+            WarmWorkers.current = None
         self._rest()
 
     def _rest(self) -> None:
@@ -254,20 +225,11 @@ class WarmWorkers(Spares):
             self._timer = None
 
 
-class _Session:
-    """The warm workers of this session."""
-
-    workers: WarmWorkers | None = None
-
-
-_session = _Session()
-
-
 def keep(workers: WarmWorkers | None) -> None:
     """Make these the warm workers of the session, in place of others; None ends those."""
-    if _session.workers is not None:
-        _session.workers.close()
-    _session.workers = workers
+    if WarmWorkers.current is not None:
+        WarmWorkers.current.close()
+    WarmWorkers.current = workers
 
 
 atexit.register(keep, None)
@@ -275,11 +237,11 @@ atexit.register(keep, None)
 
 def warm_workers_for(command: Sequence[str]) -> WarmWorkers | None:
     """Return the session's warm workers if they run this command."""
-    workers = _session.workers
+    workers = WarmWorkers.current
     return workers if workers and tuple(command[: len(workers.command)]) == workers.command else None
 
 
 def number_of_warm_workers(script: str) -> int | None:
     """Return how many warm workers the session has for this script; None if there are none."""
-    workers = _session.workers
+    workers = WarmWorkers.current
     return workers.number if workers and workers.command[-1] == script else None

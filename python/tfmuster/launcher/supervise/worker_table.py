@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import html
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...system.terminal_text import visible
-from ...system.user_code import ipython_shell
-from ...tracking.live.states import LEAST_WAIT, State
+from ...tracking.live.states import State
 from ...tracking.show.summary import in_words
 
 if TYPE_CHECKING:
@@ -38,13 +36,6 @@ def time_left(state: State) -> str:
     return in_words(max(0.0, left / speed))
 
 
-def waits(state: State) -> str:
-    """Return which task a task waits for, and which share of its time; "" if it hardly waits."""
-    if not state.waits_for or (state.wait_share or 0) < LEAST_WAIT:
-        return ""
-    return f"{state.wait_share:.0%} {state.waits_for}"
-
-
 def cells(rows: Sequence[Row], width: int) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns and the texts of the rows for a terminal of this width.
 
@@ -55,12 +46,16 @@ def cells(rows: Sequence[Row], width: int) -> tuple[list[str], list[list[str]]]:
         ("worker", lambda row: visible(row[0]), True),
         ("host", lambda row: visible(row[1]), width >= _WITH_HOST or len({host for _, host, _ in rows}) > 1),
         ("time left", lambda row: time_left(row[2]), False),
-        ("waits for", lambda row: visible(waits(row[2])), False),
+        ("waits for", lambda row: visible(_wait(row[2])), False),
         ("state", lambda row: visible(_short(row[2], width)), True),
     ]
     shown = [(name, [text(row) for row in rows], always) for name, text, always in columns]
     kept = [(name, texts) for name, texts, always in shown if always or (name != "host" and any(texts))]
     return [name for name, _ in kept], [list(texts) for texts in zip(*(t for _, t in kept), strict=True)]
+
+
+def _wait(state: State) -> str:
+    return f"{state.wait_share:.0%} {state.awaited}" if state.awaited else ""
 
 
 def _short(state: State, width: int) -> str:
@@ -98,36 +93,6 @@ def worker_table(rows: Sequence[Row], *, width: int, height: int) -> Table:
         words = ", ".join(f"{count} {word}" for word, count in counts.most_common())
         table.add_row(Text(more), *([""] * (len(names) - 2)), Text(words))
     return table
-
-
-def in_notebook() -> bool:
-    """Return whether this process is the kernel of a notebook."""
-    return hasattr(ipython_shell(), "kernel")
-
-
-class NotebookTable:
-    """One output of a cell, which is replaced twice a second."""
-
-    def __init__(self) -> None:
-        self._handle: Any = None
-        self._begun = time.monotonic()
-
-    def show(self, rows: Sequence[Row]) -> None:
-        """Show the workers."""
-        self._replace(table_html(rows, time.monotonic() - self._begun))
-
-    def close(self) -> None:
-        """Remove the table."""
-        if self._handle is not None:
-            self._replace("")
-
-    def _replace(self, text: str) -> None:
-        from IPython.display import HTML, display
-
-        if self._handle is None:
-            self._handle = display(HTML(text), display_id=True)
-        else:
-            self._handle.update(HTML(text))
 
 
 def table_html(rows: Sequence[Row], seconds: float) -> str:

@@ -38,7 +38,7 @@ from ..record.layout import (
 #: How many missing tasks are named, and how many metrics are shown beside the step.
 _MOST_NAMES, _MOST_METRICS = 8, 2
 #: Smallest share of the time for which it is said that a task waits for another.
-LEAST_WAIT = 0.1
+_LEAST_WAIT = 0.1
 #: Fields that say how fast a task trains.
 SPEEDS = ("steps_per_second", "images_per_second")
 _phases: dict[Path, str] = {}
@@ -130,9 +130,14 @@ class State:
         shown = sorted(self.metrics.items(), key=lambda item: item[0] != "loss")[:_MOST_METRICS]
         figures = [f"{name} {value:.4f}" for name, value in shown]
         figures += filter(None, [speed_text(self.measured)])
-        if self.waits_for and (self.wait_share or 0) >= LEAST_WAIT:
-            figures.append(f"waits {self.wait_share:.0%} for {self.waits_for}")
+        if self.awaited:
+            figures.append(f"waits {self.wait_share:.0%} for {self.awaited}")
         return figures
+
+    @property
+    def awaited(self) -> str:
+        """The task for which this one waits; "" if it hardly waits."""
+        return self.waits_for if (self.wait_share or 0) >= _LEAST_WAIT else ""
 
     def _waiting_text(self) -> str:
         if not self.waiting:

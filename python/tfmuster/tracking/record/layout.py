@@ -67,11 +67,14 @@ RESERVED = (
     "report.html",
 )
 
+#: Files to which the chief adds lines, also when a run continues.
+CONTINUED = ("metrics.jsonl", "notes.jsonl", "evaluations.jsonl")
+
 #: All that tfmuster itself writes in a run directory. A new run finds none of these names there, so whatever
 #: has one later is the run's own, and is removed with it. Checkpoints, models and TensorBoard's files are not
 #: listed: in a directory that a user has chosen, they may be older than the run, which continues with them.
 #: They are removed from a directory that has `NAMED`.
-NAMES = (*RESERVED, "metrics.jsonl", "notes.jsonl", "evaluations.jsonl", CALL, STATES, STACKS)
+NAMES = (*RESERVED, *CONTINUED, CALL, STATES, STACKS)
 
 
 def own_run_dir() -> Path | None:

@@ -28,7 +28,7 @@ local({
   # keras3 registers a function for the import of Keras, which starts TensorFlow. If Keras is already imported,
   # reticulate runs the function immediately, and TensorFlow can no longer join a cluster.
   postpones <- function(module) {
-    code <- "getattr(__import__('sys').modules.get('tfmuster.worker.load_hooks'), 'note', lambda module: False)"
+    code <- "getattr(__import__('sys').modules.get('tfmuster.worker.reticulate'), 'note', lambda module: False)"
     isTRUE(reticulate::py_to_r(reticulate::py_eval(code, convert = FALSE)(module)))
   }
   hold <- function(...) {

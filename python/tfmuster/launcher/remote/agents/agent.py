@@ -67,7 +67,6 @@ class Agent:
 
     def __init__(self, way: Way, env: Mapping[str, str]) -> None:
         self._way = way
-        self._env = env
         # A new name, not the job's: this agent must not end another worker of the job on this host.
         self._job = secrets.token_hex(16)
         self._folder = Path(tempfile.mkdtemp(prefix="tfmuster-"))
@@ -79,7 +78,7 @@ class Agent:
         self._parent = os.getppid()
         #: The launcher's answer that the files have come, with the names of those that it did not keep.
         self._came: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
-        self._work = AgentWorker(self._job, self._folder, self._write, self._came.get)
+        self._work = AgentWorker(self._job, self._folder, self._write, self._came.get, env)
 
     def run(self) -> None:
         """Serve one worker, from the launcher's question to the worker's end. Does not return."""
@@ -102,7 +101,7 @@ class Agent:
                 while (job := self._next())["type"] != "job":
                     self._obey(job)
                 trouble = None if self._trouble is None else not_kept(self._trouble)
-                code = self._work.run(job, guard, trouble, self._env)
+                code = self._work.run(job, guard, trouble)
             finally:
                 dismiss_guard(guard)
         self._write(message("exit", code=code))
@@ -110,7 +109,7 @@ class Agent:
     def _obey(self, order: Message) -> None:
         """Do what the launcher wants before it sends the job."""
         if order["type"] == "warm":
-            self._work.warm(order, self._env)
+            self._work.warm(order)
         elif order["type"] == "continue":
             self._write(message("shares", shared=self._work.find_run_dir(order)))
         else:

@@ -34,15 +34,24 @@ from .outgoing import Outgoing, WorkingFolder
 
 
 class AgentWorker:
-    """One worker, of an agent with its own folder, which it removes. `came` is that of `WorkingFolder`."""
+    """One worker, of an agent with its own folder, which it removes.
+
+    `came` is that of `WorkingFolder`. `env` has the variables that are not sent with the worker's job.
+    """
 
     def __init__(
-        self, job: str, folder: Path, write: Callable[[Frame], None], came: Callable[[], Sequence[str]]
+        self,
+        job: str,
+        folder: Path,
+        write: Callable[[Frame], None],
+        came: Callable[[], Sequence[str]],
+        env: Mapping[str, str],
     ) -> None:
         self._job = job
         self._folder = folder
         self._write = write
         self._came = came
+        self._env = env
         self._command: tuple[str, ...] = ()
         self._sent = False
         self._fetch_limit = 0
@@ -84,16 +93,10 @@ class AgentWorker:
         self._gpus = assign_gpus(gpus["kinds"], gpus["per_worker"])[gpus["place"]]
         self._command = resolve_command([first, *arguments])
 
-    def run(
-        self,
-        job: Message,
-        guard: subprocess.Popen[bytes],
-        trouble: TfmusterError | None,
-        env: Mapping[str, str],
-    ) -> int:
+    def run(self, job: Message, guard: subprocess.Popen[bytes], trouble: TfmusterError | None) -> int:
         """Run the worker to its end and send its results. Return its exit code, negative for a signal.
 
-        `job` is the launcher's message, `env` has more variables, `trouble` is why the worker can't run.
+        `job` is the launcher's message, and `trouble` is why the worker can't run.
         """
         if trouble is not None:
             # As if the worker had raised it.
@@ -103,7 +106,7 @@ class AgentWorker:
         run_dir = self._run
         assert run_dir is not None
         files = None if self._shared else Outgoing(run_dir, self._write)
-        placement = self._placement(job, env)
+        placement = self._placement(job)
         if placement.is_chief:
             self._say_where_files_are()
         try:
@@ -162,17 +165,17 @@ class AgentWorker:
         self._run.mkdir(exist_ok=True)
         return self._shared
 
-    def warm(self, job: Message, env: Mapping[str, str]) -> None:
+    def warm(self, job: Message) -> None:
         """Start a process that waits to become the worker of a job like this one."""
         self._run = self._folder / RUN
-        placement = self._placement(job, env)
+        placement = self._placement(job)
         with self._starting:
             if not self._ending and can_wait(placement.command):
                 self._spares.prepare([placement])
 
-    def _placement(self, job: Message, env: Mapping[str, str]) -> Placement:
+    def _placement(self, job: Message) -> Placement:
         """Return the process of a job in the run directory that was found."""
-        variables = {**os.environ, **self._gpus, **job["env"], **env}
+        variables = {**os.environ, **self._gpus, **job["env"], **self._env}
         task = parse_tf_config(variables["TF_CONFIG"])
         environment = worker_environment(variables, hosts_of(task.cluster))
         environment |= {

@@ -7,7 +7,7 @@ import pytest
 from support.batch_systems import SYSTEMS
 from tfmuster.errors import LaunchError
 from tfmuster.launcher.engines.base import engine_for, place_for
-from tfmuster.launcher.engines.batch import BatchRequest
+from tfmuster.launcher.engines.batch import safe_name
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from tfmuster.launcher.engines.batch import BatchRequest
     [("train", "train"), ("1st try: $(x)/é,b", "run1st_try_x_b"), ("", "run"), ("a" * 200, "a" * 15)],
 )
 def test_names_are_made_safe(name: str, safe: str) -> None:
-    assert BatchRequest(name, 1, "/", None).safe_name(15) == safe[:15]
+    assert safe_name(name, 15) == safe[:15]
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tfmuster.errors import LaunchError
 from tfmuster.launcher.engines.hosts import Host, named_hosts, only_this_machine, parse_hosts, place_tasks
-from tfmuster.launcher.job import workers_for
+from tfmuster.launcher.engines.local import ThisMachine
+from tfmuster.options.table import Control
 from tfmuster.words import speaking
 
 
@@ -115,9 +117,13 @@ class TestNames:
         )
 
     def test_how_many_workers(self) -> None:
-        assert workers_for(None, None, others=0) == 2
-        assert workers_for(None, 4, others=1) == 3
-        assert workers_for(1, 4, others=0) == 1
+        def workers(machine: ThisMachine, number: int | None = None, **control: Any) -> int:
+            return machine.job(["true"], workers=number, **Control(**control).values()).workers
+
+        four = ThisMachine(hosts=parse_hosts("localhost:4"))
+        assert workers(ThisMachine()) == 2
+        assert workers(four, ps=1) == 3
+        assert workers(four, 1) == 1
 
     def test_this_machine_needs_no_ssh(self) -> None:
         assert only_this_machine(parse_hosts("localhost:4"))
