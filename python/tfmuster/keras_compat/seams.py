@@ -227,6 +227,9 @@ MODEL_STRATEGY = Private(
     f"{_BACKEND}trainer:TensorFlowTrainer._distribute_strategy", "the strategy with which a model trains"
 )
 _TRAINER = "keras.src.trainers.trainer:Trainer."
+COMPILE_CONFIG = Private(
+    f"{_TRAINER}_compile_config", "what the workers have compiled a model with is compared", essential=False
+)
 INITIAL_EPOCH = Private(f"{_TRAINER}_initial_epoch", "a training resumes at an epoch")
 SYMBOLIC_BUILD = Private(f"{_TRAINER}_symbolic_build", "a model is built without reading a batch")
 FUNCTIONAL, SYMBOLIC_SCOPE = _seams(

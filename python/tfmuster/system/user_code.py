@@ -51,11 +51,12 @@ def is_of_the_user(frame: FrameType) -> bool:
     """Return whether a frame runs the user's code: neither a library's, nor Python's, nor this package's."""
     # What a dataclass of this package has generated is in no file.
     in_package = str(frame.f_globals.get("__name__")).startswith(_PACKAGE)
-    return not in_package and not _is_library(frame.f_code.co_filename)
+    return not in_package and not is_library(frame.f_code.co_filename)
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_library(path: str) -> bool:
+def is_library(path: str) -> bool:
+    """Return whether a file is one of a package, of Python itself, or of this package."""
     return LIBRARY.search(path) is not None
 
 

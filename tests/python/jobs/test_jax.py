@@ -143,7 +143,7 @@ DIFFERENT = {
     "batch size": "when fit begins: worker 0 has data set TensorSlice > Batch(16) > Take(3), worker 1 has "
     "data set TensorSlice > Batch(24) > Take(3)",
     "epochs": "when fit begins: worker 0 has 1 epochs, worker 1 has 2 epochs",
-    "optimizer": "when fit begins: worker 0 has optimizer SGD ",
+    "optimizer": "when fit begins: worker 0 has optimizer: ",
     "validation": "when fit begins: worker 0 has validation False, worker 1 has validation True",
     "evaluate": "when evaluate begins: worker 0 has 5 steps, worker 1 has 4 steps",
     "predict": "when predict begins: worker 0 has 5 steps, worker 1 has 4 steps",

@@ -17,13 +17,30 @@ x, y = rng.normal(size=(260, 8)).astype("float32"), rng.integers(0, 3, 260)
 own = np.random.default_rng(index).random(260) < 0.8
 
 
-def model(name=None, optimizer="sgd", units=4):
+def model(name=None, optimizer="sgd", units=4, *, activation=None, function=None, loss=None, **options):
     with strategy.scope():
         made = keras.Sequential(
-            [keras.Input((8,)), keras.layers.Dense(units, name=name), keras.layers.Dense(3)]
+            [
+                keras.Input((8,)),
+                keras.layers.Dense(units, name=name, activation=activation),
+                keras.layers.Lambda(function or (lambda x: x)),
+                keras.layers.Dense(3, **options),
+            ]
         )
-        made.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        made.compile(optimizer, loss or keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return made
+
+
+def scaled(factor):
+    return lambda x: factor * x
+
+
+def decay(rate):
+    return keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(rate, 10, 0.9))
+
+
+def halved(epoch, rate):
+    return rate / 2
 
 
 def slices(rows_x, rows_y, batch=32):
@@ -54,6 +71,19 @@ DIFFERENT = {
     "weights": lambda: fit(model(f"own_{'ab'[index]}")),
     "epochs": lambda: fit(epochs=1 + index),
     "optimizer": lambda: fit(model(optimizer=keras.optimizers.SGD(clipnorm=1.0 + index))),
+    "schedule": lambda: fit(model(optimizer=decay(0.5 - index / 4))),
+    "activation": lambda: fit(model(activation=("relu", "tanh")[index])),
+    "regularizer": lambda: fit(model(kernel_regularizer=keras.regularizers.L2(0.5 + index))),
+    "loss": lambda: fit(model(loss=("sparse_categorical_crossentropy", "mse")[index])),
+    "constant of a function": lambda: fit(model(function=scaled(2.0 + index))),
+    "code of a function": lambda: fit(model(function=(lambda x: x + 1) if index else lambda x: x - 1)),
+    "class weights": lambda: fit(class_weight={0: 1.0, 1: 2.0 + index, 2: 1.0}),
+    "callback that sets": lambda: fit(
+        callbacks=[keras.callbacks.LearningRateScheduler(halved)] if index == 0 else None
+    ),
+    "setting of a callback": lambda: fit(
+        callbacks=[keras.callbacks.EarlyStopping("loss", patience=2 + index)]
+    ),
     "validation": lambda: fit(validation_data=(x, y) if index == 0 else None),
     "evaluate": lambda: shared.evaluate(x[own], y[own], verbose=0),
     "predict": lambda: shared.predict(x[own], verbose=0),
@@ -64,6 +94,10 @@ DIFFERENT = {
 EQUAL = {
     "fit": lambda: fit(validation_split=0.2, epochs=2),
     "a callback of one worker": lambda: fit(callbacks=[SeesBatches()] if index == 0 else None),
+    "a log of one worker": lambda: fit(
+        callbacks=[keras.callbacks.TerminateOnNaN()] + [SeesBatches()] * index
+    ),
+    "functions that are made anew": lambda: fit(model(function=scaled(2.0))),
     "names of layers": lambda: (index or keras.Sequential([keras.layers.Dense(2)]), fit()),
     "unknown length": lambda: fit(data=slices(x, y).filter(lambda a, _: tf.size(a) > 0), epochs=2),
     "numbers that differ in the last digits": lambda: fit(data=(x * (1 + 1e-6 * index), y)),

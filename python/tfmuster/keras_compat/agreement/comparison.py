@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import orjson
 
 from ...errors import DataError
 from ...system.activity import ACTIVITY
 from ...system.generators import job_seed, seed_generators, seed_tensorflow, tensorflow_seed
-from ...words import Argument, Words
+from ...words import Argument, Code, Words
 from ..process import PROCESS, is_chief, keras_backend
 from .documents import SAMPLE, Call, close, document_of, plain_name, weights_of
+from .meaning import Tree, digest_of, meaning_of, text_of
 
 if TYPE_CHECKING:
     import jax
@@ -29,10 +32,16 @@ if TYPE_CHECKING:
     from .documents import EpochIterator
 
 _CHOOSES = "tfmuster chooses the steps per execution"
+#: Begins the names of what differs in what a call means.
+_PROGRAM: Final = "program"
 _ADVICE = {
     "call": "make the same calls on every worker: fit, evaluate, and predict need all of them",
     "weight": "build the same model on every worker",
-    "optimizer": "compile the model with the same optimizer on every worker",
+    _PROGRAM: Words(
+        "build and compile the same model on every worker, with the same arguments; what a worker draws, "
+        "asks for or reads by itself, pass through {}",
+        Code("tfmuster.broadcast()", "broadcast()"),
+    ),
     "metrics": "compile the model with the same metrics on every worker",
     "validation": "give every worker the validation data, or none",
     _CHOOSES: Words(
@@ -64,7 +73,9 @@ def agree_on_call(model: keras.Model, epochs: EpochIterator | None, *, chooses: 
     call.document = document_of(call, epochs)
     if call.name == "fit":
         ACTIVITY.place().update(epoch=call.document["initial epoch"], epochs=call.document["epochs"])
-    differences = _compare(call.name, {**call.document, _CHOOSES: chooses}, f"call {call.name}")
+    meaning = meaning_of(call)
+    document = {**call.document, _PROGRAM: digest_of(meaning), _CHOOSES: chooses}
+    differences = _compare(call.name, document, f"call {call.name}")
     if SAMPLE in differences:
         samples = [str(value) for value, _ in differences[SAMPLE].values]
         if all(close(samples[0], sample) for sample in samples[1:]):
@@ -77,8 +88,29 @@ def agree_on_call(model: keras.Model, epochs: EpochIterator | None, *, chooses: 
             # The digest says less than the weights themselves.
             del differences["weights"]
         differences |= {difference.name: difference for difference in details.differences}
+    if differences.pop(_PROGRAM, None) is not None and not differences:
+        differences = _in_program(call.name, meaning)
     refuse(f"{call.name} begins", differences)
     return chooses
+
+
+def _in_program(call: str, tree: Tree) -> dict[str, Difference]:
+    """Return the first part of what a call means that differs. All workers go down their trees together."""
+    path: list[str] = []
+    part, has_parts = tree, True
+    while has_parts and isinstance(part, dict):
+        digests = {name: digest_of(inner) for name, inner in part.items()}
+        differences = _compare(f"what {call} means", digests, f"call {call}")
+        if not differences:
+            return {}
+        first = next(iter(differences.values()))
+        path.append(first.name)
+        part = part.get(first.name)
+        has_parts = all(str(value).startswith("+") for value, _ in first.values)
+    # A worker that has parts where another has a value shows them.
+    value = orjson.dumps(part).decode() if isinstance(part, (dict, list)) else part
+    name = f"{_PROGRAM} {text_of(path, tree)}"
+    return _compare(f"what {call} means", {name: value}, f"call {call}")
 
 
 def agree_on_end(model: keras.Model) -> None:
@@ -183,6 +215,7 @@ def _value(name: str, value: object) -> str:
         return f"an unknown number of {counted[name]}" if value is None else f"{value} {counted[name]}"
     if name == SAMPLE:
         return f"rows with the numbers {str(value)[:60]}"
+    name = name.removeprefix(f"{_PROGRAM} ")
     return f"{name} {value}"
 
 

@@ -101,7 +101,6 @@ def document_of(call: Call, epochs: EpochIterator | None) -> dict[str, Any]:
             arguments.get("validation_data") is not None or arguments.get("validation_split")
         )
         document["validation frequency"] = str(arguments.get("validation_freq", 1))
-        document["optimizer"] = _optimizer(model.optimizer)
     if call.name != "predict":
         document["metrics"] = [plain_name(metric.name) for metric in model.metrics]
     document["steps per execution"] = model.steps_per_execution
@@ -148,18 +147,6 @@ def weights_of(model: keras.Model) -> dict[str, str]:
         f"weight {number}": f"{plain_name(weight.path)} {tuple(weight.shape)} {weight.dtype}"
         for number, weight in enumerate(weights[:_MOST_WEIGHTS])
     } | {"number of weights": str(len(weights))}
-
-
-def _optimizer(optimizer: keras.optimizers.Optimizer) -> str:
-    """Return an optimizer's class and its settings that are plain values."""
-    if not hasattr(optimizer, "get_config"):
-        return type(optimizer).__name__
-    settings = {
-        key: round(value, 9) if isinstance(value, float) else value
-        for key, value in optimizer.get_config().items()
-        if isinstance(value, (int, float, str)) and key != "name"
-    }
-    return f"{type(optimizer).__name__} {settings}"
 
 
 def plain_name(name: str) -> str:

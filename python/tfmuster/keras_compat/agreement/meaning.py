@@ -1,0 +1,297 @@
+"""What a call of ``fit``, ``evaluate``, or ``predict`` means, apart from its data, as a tree to compare.
+
+Names and shapes do not tell what a model computes. So the tree has the configuration of each layer and of
+what the model is compiled with, the arguments of the call, and the callbacks that change the training.
+Functions have no configuration: their code stands for them, with the constants, defaults, and values that it
+uses. Numbers that Keras adds to names are left out, and so are the places of files.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import hashlib
+import re
+import types
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import orjson
+
+from ...system.user_code import is_library
+from .. import seams
+from .documents import Call, plain_name
+
+if TYPE_CHECKING:
+    import keras
+
+#: A part of what a call means: parts by their names, or a value of JSON.
+Tree = Any
+
+#: Arguments of a call that are compared in another way, or that may differ.
+_OTHER_ARGUMENTS: Final = ("self", "x", "y", "sample_weight", "validation_data", "callbacks", "verbose")
+#: What a callback assigns to, or calls, if it changes the training.
+_ASSIGNED: Final = {"learning_rate", "lr", "stop_training", "trainable"}
+_CALLED: Final = {"set_weights", "load_weights", "assign", "assign_add", "assign_sub"}
+#: Attributes of callbacks that may differ: their own, and places of files.
+_LOCAL: Final = re.compile("^_|dir|path|file")
+#: Keys of configurations that say nothing of the meaning.
+_MEANINGLESS: Final = {"name", "shared_object_id", "build_config", "steps_per_execution"}
+_COUNT: Final = "number of layers"
+#: Parts within parts that are looked at, and bytes of an array of which all are.
+_DEEPEST: Final = 8
+_MOST_BYTES: Final = 1 << 20
+
+#: What models mean as they are compiled, because each call would look at all their layers again.
+_models: weakref.WeakKeyDictionary[Any, tuple[object, Tree]] = weakref.WeakKeyDictionary()
+
+
+def meaning_of(call: Call) -> Tree:
+    """Return what a call means."""
+    arguments = {name: value for name, value in call.arguments.items() if name not in _OTHER_ARGUMENTS}
+    return {
+        **_model(call.model),
+        "argument": _described(arguments),
+        **_callbacks(call.arguments.get("callbacks")),
+    }
+
+
+def digest_of(tree: Tree) -> str:
+    """Return a digest of a part, which begins with ``+`` if the part has parts."""
+    content = orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)
+    return ("+" if isinstance(tree, dict) and tree else "=") + hashlib.sha256(content).hexdigest()[:16]
+
+
+def text_of(path: list[str], tree: Tree) -> str:
+    """Return the place of a part in words: the keys that lead to it from the top of a tree."""
+    if path[0] == "layers" and len(path) > 1:
+        name = tree["layers"][path[1]]["name"]
+        return ": ".join([f"layer {name} ({path[1].split()[-1]} of {tree['layers'][_COUNT]})", *path[2:]])
+    return ": ".join(path)
+
+
+def _model(model: keras.Model) -> dict[str, Tree]:
+    compiled = seams.COMPILE_CONFIG.of(model, None)
+    known = _models.get(model)
+    if known is None or known[0] is not compiled or not model.built:
+        layers = list(_layers(model))
+        names = {layer.name: f"layer {number}" for number, layer in enumerate(layers, 1)}
+        parts = {_COUNT: len(layers)} | {
+            f"layer {number}": _renamed(_layer(layer), names) for number, layer in enumerate(layers, 1)
+        }
+        settings = {} if compiled is None else compiled.config
+        known = _models[model] = (
+            compiled,
+            {
+                "model": {
+                    "class": type(model).__name__,
+                    **_own_code(model),
+                    "connections": _connections(model, names),
+                },
+                "layers": parts,
+                **{key: _described(value) for key, value in settings.items() if key not in _MEANINGLESS},
+            },
+        )
+    return known[1]
+
+
+def _layers(model: keras.Model) -> Iterator[keras.layers.Layer]:
+    for layer in model.layers:
+        yield layer
+        if hasattr(layer, "layers"):
+            yield from _layers(layer)
+
+
+def _layer(layer: keras.layers.Layer) -> dict[str, Tree]:
+    try:
+        config = layer.get_config()
+    except Exception:
+        # A layer of the program may have none, or one that does not work without the whole model.
+        config = {}
+    entry = {"name": plain_name(layer.name), "class": type(layer).__name__}
+    entry |= {**_described(config), **_own_code(layer)}
+    if callable(function := getattr(layer, "function", None)) and "function" in config:
+        # Its configuration has compiled code, with the path of the file.
+        entry["function"] = _described(function)
+    if callable(words := getattr(layer, "get_vocabulary", None)) and layer.built:
+        entry["vocabulary"] = _described(words())
+    return entry
+
+
+def _connections(model: keras.Model, names: Mapping[str, str]) -> str | None:
+    """Return a digest of how the layers of a functional model are connected."""
+    try:
+        config = model.get_config()
+    except Exception:
+        return None
+    nodes = [layer.get("inbound_nodes") for layer in config.get("layers", ())]
+    ends = [config.get("input_layers"), config.get("output_layers")]
+    return digest_of(_renamed(_described([nodes, ends]), names))
+
+
+def _renamed(tree: Tree, names: Mapping[str, str]) -> Tree:
+    """Replace the names of layers, which count what a process has made, by their numbers in the model."""
+    if isinstance(tree, dict):
+        return {key: _renamed(part, names) for key, part in tree.items()}
+    return names.get(tree, tree) if isinstance(tree, str) else tree
+
+
+def _own_code(thing: object, *, values: bool = True) -> dict[str, Tree]:
+    """Return the code of a model, layer, or other object whose class the program has written itself.
+
+    Without ``values``, what the code uses from elsewhere may differ.
+    """
+    return {
+        f"{name}()": _described(function) if values else _code(function.__code__)
+        for kind in reversed(type(thing).__mro__)
+        for name, function in vars(kind).items()
+        if isinstance(function, types.FunctionType) and not is_library(function.__code__.co_filename)
+    }
+
+
+def _callbacks(callbacks: Any) -> dict[str, Tree]:
+    """Return those that set weights, rates, or the end. The chief alone may have others, which only read."""
+    callbacks = getattr(callbacks, "callbacks", callbacks)
+    listed = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
+    changing = [callback for callback in listed if callback is not None and _changes(callback)]
+    names = [type(callback).__name__ for callback in changing]
+    return {
+        "callbacks that change the training": ", ".join(names) or "none",
+        "callback": {
+            f"{name} ({number})": _callback(callback)
+            for number, (name, callback) in enumerate(zip(names, changing, strict=True), 1)
+        },
+    }
+
+
+def _callback(callback: keras.callbacks.Callback) -> Tree:
+    # What a callback of the program keeps or uses may differ, such as the time at which it was made.
+    own = _own_code(callback, values=False)
+    kept = {} if own else {key: value for key, value in vars(callback).items() if not _LOCAL.search(key)}
+    plain = {key: value for key, value in kept.items() if _is_plain(value) or isinstance(value, _FUNCTIONS)}
+    return {**own, **_described(plain)}
+
+
+def _changes(callback: keras.callbacks.Callback) -> bool:
+    """Return whether the code of a callback changes the training."""
+    if type(callback).__module__.startswith("tfmuster."):
+        return False
+    methods = [value for kind in type(callback).__mro__[:-1] for value in vars(kind).values()]
+    functions = [value for value in (*methods, *vars(callback).values()) if isinstance(value, _FUNCTIONS)]
+    return any(
+        (step.opname == "STORE_ATTR" and step.argval in _ASSIGNED) or step.argval in _CALLED
+        for function in functions
+        for code in _codes(function)
+        for step in dis.get_instructions(code)
+    )
+
+
+_FUNCTIONS: Final = (types.FunctionType, types.MethodType, functools.partial)
+
+
+def _codes(function: Any) -> Iterator[types.CodeType]:
+    """Yield the code of a function, and of the functions inside it."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    waiting = [code] if (code := getattr(function, "__code__", None)) is not None else []
+    while waiting:
+        yield (code := waiting.pop())
+        waiting += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def _described(value: Any, deep: int = 0) -> Tree:
+    """Return what a value means, as a tree: the same on all workers if they mean the same."""
+    if _is_plain(value):
+        # JSON has no infinite numbers.
+        return value if not isinstance(value, float) or np.isfinite(value) else str(value)
+    if deep > _DEEPEST:
+        return type(value).__name__
+    if isinstance(value, Mapping):
+        parts = {str(key): part for key, part in value.items() if key not in _MEANINGLESS}
+        return {key: _described(part, deep + 1) for key, part in parts.items()}
+    if isinstance(value, (list, tuple)):
+        if len(value) > 8 and all(map(_is_plain, value)):
+            return (
+                f"{str(list(value[:8]))[:-1]}, ...] of {len(value)} ({digest_of(list(map(str, value)))[1:9]})"
+            )
+        return {f"[{number}]": _described(part, deep + 1) for number, part in enumerate(value)}
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(str, value))
+    if isinstance(value, _FUNCTIONS):
+        return _function(value, deep)
+    if isinstance(value, type):
+        return value.__qualname__
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return _array(value)
+    if callable(config := getattr(value, "get_config", None)):
+        try:
+            return {"class": type(value).__name__, **_described(config(), deep + 1), **_own_code(value)}
+        except Exception:
+            # Not every configuration works.
+            return {"class": type(value).__name__, **_own_code(value)}
+    return type(value).__name__
+
+
+def _array(value: Any) -> str:
+    try:
+        array = np.asarray(value)
+    except Exception:
+        # A tensor of a graph has no value.
+        return type(value).__name__
+    if array.size == 1 and array.dtype.kind in "fiub":
+        return str(array.item())
+    some = array if array.nbytes <= _MOST_BYTES else array.reshape(-1)[:: array.size // 4096]
+    content = repr(some.tolist()).encode() if array.dtype.kind == "O" else some.tobytes()
+    return f"{array.dtype} {array.shape} ({hashlib.sha256(content).hexdigest()[:8]})"
+
+
+def _function(function: Any, deep: int) -> Tree:
+    if isinstance(function, functools.partial):
+        parts = {"arguments": [*function.args], "keywords": function.keywords}
+        return {"function": _described(function.func, deep + 1), **_described(parts, deep + 1)}
+    function = getattr(function, "__func__", function)
+    code = function.__code__
+    cells = [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]
+    names = [name for part in _codes(function) for name in part.co_names]
+    used = {name: function.__globals__[name] for name in names if name in function.__globals__}
+    settings = {name: value for name, value in used.items() if _is_plain(value) and name[:2] != "__"}
+    helpers = {
+        name: value
+        for name, value in used.items()
+        if isinstance(value, types.FunctionType) and not is_library(value.__code__.co_filename)
+    }
+    values = {
+        "defaults": function.__defaults__,
+        "keyword defaults": function.__kwdefaults__,
+        "values": dict(zip(code.co_freevars, cells, strict=False)),
+        "globals": settings,
+    }
+    present = {key: value for key, value in values.items() if value}
+    # Functions may call each other without end.
+    called = _described(helpers, deep + 3)
+    return {"function": function.__name__, "code": _code(code), **_described(present, deep + 1), **called}
+
+
+def _code(code: types.CodeType) -> str:
+    """Return a digest of compiled code, without its place, its comments and its documentation."""
+    digest = hashlib.sha256()
+    waiting = [code]
+    while waiting:
+        part = waiting.pop()
+        constants = (
+            part.co_consts[1:] if part.co_consts and isinstance(part.co_consts[0], str) else part.co_consts
+        )
+        waiting += [constant for constant in constants if isinstance(constant, types.CodeType)]
+        plain = [
+            sorted(map(repr, constant)) if isinstance(constant, frozenset) else repr(constant)
+            for constant in constants
+            if not isinstance(constant, types.CodeType)
+        ]
+        digest.update(repr((part.co_code, plain, part.co_names, part.co_varnames)).encode())
+    return digest.hexdigest()[:16]
