@@ -98,7 +98,8 @@ def _model(model: keras.Model) -> dict[str, Tree]:
 
 
 def _layers(model: keras.Model) -> Iterator[keras.layers.Layer]:
-    for layer in model.layers:
+    # A trainer need not be a model.
+    for layer in getattr(model, "layers", ()):
         yield layer
         if hasattr(layer, "layers"):
             yield from _layers(layer)
