@@ -142,16 +142,19 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
     from ..rendezvous.task.control_channel import ControlChannel
     from ..rendezvous.task.join import join_cluster
 
+    communication = checked_communication("auto")
     control = ControlChannel.current()
-    joined = control is not None and control.active
-    if (joined and tensorflow_started()) or (task := current_task()) is None:
+    if control is not None and control.active:
+        # What joined may not have needed TensorFlow.
+        if not tensorflow_started():
+            prepare_sums(communication)
+        return
+    if (task := current_task()) is None:
         return
     _refuse_other_cluster(task, jobs, type, index)
     # Report an invalid environment before waiting for the other workers.
     wanted_dtype()
-    communication = checked_communication("auto")
     check_not_started("multi_worker_mirrored")
-    # A value that the workers have shared has joined them already.
     join_cluster(task, link=sums_directly(communication))
     prepare_sums(communication)
 
