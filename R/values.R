@@ -33,6 +33,32 @@ gather <- function(value) {
   shared_values("gather", value)
 }
 
+#' Run code on one worker of each machine first
+#'
+#' `chief_first()` is for what one worker prepares and the others then find: a download, a folder, a file of
+#' unpacked or converted data. The first worker of each machine runs the code, and the others run it
+#' afterwards. All workers must reach the call. The first worker of a machine is the chief on its own machine,
+#' else the one with the lowest index.
+#'
+#' @param expr The code.
+#' @return The value of the code.
+#' @inheritSection broadcast Errors
+#' @export
+#' @examplesIf tfmuster_available()
+#' folder <- file.path(tempdir(), "prepared")
+#' chief_first(if (!dir.exists(folder)) dir.create(folder))
+#' \dontrun{
+#' # In a program that several workers run:
+#' chief_first({
+#'   if (!file.exists("data.csv")) download.file(url, "data.csv")
+#' })
+#' }
+chief_first <- function(expr) {
+  first <- run_python("begin_chief_first")
+  if (first) on.exit(run_python("end_chief_first"))
+  expr
+}
+
 shared_values <- function(name, value, call = rlang::caller_env()) {
   folder <- tempfile("values-")
   dir.create(folder)

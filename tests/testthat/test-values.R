@@ -28,3 +28,18 @@ test_that("a function is refused", {
   )
   expect_match(conditionMessage(error$parent), "takes values that run nothing")
 })
+
+test_that("one worker of a machine comes first", {
+  skip_without_python()
+  expect_identical(chief_first(1 + 1), 2)
+  skip_if_fast()
+  folder <- withr::local_tempdir()
+  made <- launch(function(folder) {
+    chief_first({
+      new <- !dir.exists(file.path(folder, "made"))
+      if (new) dir.create(file.path(folder, "made"))
+      new
+    })
+  }, folder, workers = 2, quiet = TRUE, run_dir = withr::local_tempdir())
+  expect_identical(c(made[["worker 0"]], made[["worker 1"]]), c(TRUE, FALSE))
+})

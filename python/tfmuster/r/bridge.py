@@ -62,7 +62,7 @@ _FOR_R = {
         "tracking.show.tail": ("Tail", "log_lines"),
         "tracking.show.tensorboard": ("start_tensorboard",),
         "tracking.values": ("check_r_result", "check_returned"),
-        "training.values": ("share_file",),
+        "training.values": ("begin_chief_first", "end_chief_first", "share_file"),
     }.items()
     for name in names
 }

@@ -1,9 +1,11 @@
-"""Values that workers have in common: one of the chief for all of them, or one of each."""
+"""What workers do together: the value of the chief for all, those of each, and one worker first."""
 
 from __future__ import annotations
 
+import contextlib
 import io
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,64 @@ def gather(value: Any) -> list[Any]:
     [512, 498]
     """
     return _values("gather", value)
+
+
+@contextlib.contextmanager
+def chief_first() -> Iterator[None]:
+    """Run a block on the first worker of each machine, and afterwards on the others.
+
+    It is for what one worker prepares and the others then find: a download, a folder, a file of unpacked or
+    converted data. All workers must reach it, and it needs no TensorFlow. The first worker of a machine is
+    the chief on its own machine, else the one with the lowest index.
+
+    Raises
+    ------
+    DataError
+        A worker makes another call or has finished its program (reason ``workers-differ``), or the workers
+        are independent (``independent``).
+    RendezvousError
+        Not all workers arrived in time.
+
+    Examples
+    --------
+    >>> with tfmuster.chief_first():  # doctest: +SKIP
+    ...     if not folder.exists():
+    ...         prepare(folder)
+    """
+    first = begin_chief_first()
+    try:
+        yield
+    finally:
+        if first:
+            end_chief_first()
+
+
+def begin_chief_first() -> bool:
+    """Wait for the first worker of this machine. Return whether others wait for this one."""
+    machine = _machine()
+    machines = _shared("chief_first", lambda: machine)
+    if machines is None:
+        return False
+    task = join_engine()
+    assert task is not None, "it has shared the machine's name"
+    position = [other.name for other in training_tasks(task.cluster)].index(task.name)
+    if len(set(machines)) == len(machines):
+        return False
+    first = machines.index(machine) == position
+    if not first:
+        end_chief_first()
+    return first
+
+
+def end_chief_first() -> None:
+    """Wait until the first workers of all machines have run their blocks."""
+    values_of_tasks("the end of chief_first", b"", of_chief=True)
+
+
+def _machine() -> bytes:
+    """Return what is equal for the workers that share files: two containers have two names."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return f"{socket.gethostname()} {boot.read_text() if boot.exists() else ''}".encode()
 
 
 def share_file(call: str, path: str) -> list[str]:

@@ -88,3 +88,40 @@ def test_independent_workers_share_nothing(tmp_path: Path) -> None:
     done = tfmuster("launch", "-n", 2, "--independent", "train.py", cwd=tmp_path)
     assert done.returncode == 1
     assert "Independent workers do not wait for each other, and gather would." in done.stderr
+
+
+def test_one_worker_of_a_machine_comes_first(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "train.py",
+        "import os, pathlib, shutil, time",
+        "import tfmuster",
+        "raw = pathlib.Path('raw')",
+        "with tfmuster.chief_first():",
+        "    if not raw.exists():",
+        "        time.sleep(0.5)",
+        "        raw.mkdir()",
+        "        print('made', flush=True)",
+        "    print('there', raw.is_dir(), flush=True)",
+        "with tfmuster.chief_first():",
+        "    if not os.path.exists('copy'):",
+        "        shutil.copytree(raw, 'copy')",
+    )
+    done = tfmuster("launch", "-n", 3, "train.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("| made") == 1 and "worker 0 | made" in done.stdout
+    assert done.stdout.count("there True") == 3
+
+
+def test_an_error_of_the_first_worker_is_the_jobs(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "train.py",
+        "import tfmuster",
+        "with tfmuster.chief_first():",
+        "    if tfmuster.current_task().index == 0:",
+        "        raise OSError('no such data')",
+    )
+    done = tfmuster("launch", "-n", 2, "train.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "worker 0 on" in done.stderr and "OSError: no such data" in done.stderr
