@@ -8,6 +8,7 @@ uses. Numbers that Keras adds to names are left out, and so are the places of fi
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
 import hashlib
@@ -148,7 +149,7 @@ def _own_code(thing: object, *, values: bool = True) -> dict[str, Tree]:
         f"{name}()": _described(function) if values else _code(function.__code__)
         for kind in reversed(type(thing).__mro__)
         for name, function in vars(kind).items()
-        if isinstance(function, types.FunctionType) and not is_library(function.__code__.co_filename)
+        if _is_of_the_user(function)
     }
 
 
@@ -257,26 +258,36 @@ def _function(function: Any, deep: int) -> Tree:
         parts = {"arguments": [*function.args], "keywords": function.keywords}
         return {"function": _described(function.func, deep + 1), **_described(parts, deep + 1)}
     function = getattr(function, "__func__", function)
-    code = function.__code__
-    cells = [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]
-    names = [name for part in _codes(function) for name in part.co_names]
-    used = {name: function.__globals__[name] for name in names if name in function.__globals__}
-    settings = {name: value for name, value in used.items() if _is_plain(value) and name[:2] != "__"}
-    helpers = {
-        name: value
-        for name, value in used.items()
-        if isinstance(value, types.FunctionType) and not is_library(value.__code__.co_filename)
-    }
+    code, scope = function.__code__, function.__globals__
+    name = f"{function.__module__}.{function.__qualname__}"
+    closed = {key: cell.cell_contents for key, cell in _cells(function)}
+    if is_library(code.co_filename):
+        # What it is made of is the library's, but for the program's functions that it wraps.
+        wrapped = {key: value for key, value in closed.items() if _is_of_the_user(value)}
+        return {"function": name, **_described(wrapped, deep + 1)} if wrapped else name
+    names = [name for part in _codes(function) for name in part.co_names if name in scope]
     values = {
         "defaults": function.__defaults__,
         "keyword defaults": function.__kwdefaults__,
-        "values": dict(zip(code.co_freevars, cells, strict=False)),
-        "globals": settings,
+        "values": closed,
+        "globals": {name: scope[name] for name in names if _is_plain(scope[name]) and name[:2] != "__"},
     }
     present = {key: value for key, value in values.items() if value}
     # Functions may call each other without end.
-    called = _described(helpers, deep + 3)
+    called = _described({name: scope[name] for name in names if _is_of_the_user(scope[name])}, deep + 3)
     return {"function": function.__name__, "code": _code(code), **_described(present, deep + 1), **called}
+
+
+def _cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:
+    """Yield the variables that a function has from around it, without those that have no value yet."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):
+            cell.cell_contents  # noqa: B018 - it raises
+            yield name, cell
+
+
+def _is_of_the_user(value: object) -> bool:
+    return isinstance(value, types.FunctionType) and not is_library(value.__code__.co_filename)
 
 
 def _code(code: types.CodeType) -> str:
