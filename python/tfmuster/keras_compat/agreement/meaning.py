@@ -54,7 +54,7 @@ def meaning_of(call: Call) -> Tree:
     arguments = {name: value for name, value in call.arguments.items() if name not in _OTHER_ARGUMENTS}
     return {
         **_model(call.model),
-        "argument": _described(arguments),
+        "argument": _parts(arguments),
         **_callbacks(call.arguments.get("callbacks")),
     }
 
@@ -113,7 +113,7 @@ def _layer(layer: keras.layers.Layer) -> dict[str, Tree]:
         # A layer of the program may have none, or one that does not work without the whole model.
         config = {}
     entry = {"name": plain_name(layer.name), "class": type(layer).__name__}
-    entry |= {**_described(config), **_own_code(layer)}
+    entry |= {**_parts(config), **_own_code(layer)}
     if callable(function := getattr(layer, "function", None)) and "function" in config:
         # Its configuration has compiled code, with the path of the file.
         entry["function"] = _described(function)
@@ -173,7 +173,7 @@ def _callback(callback: keras.callbacks.Callback) -> Tree:
     own = _own_code(callback, values=False)
     kept = {} if own else {key: value for key, value in vars(callback).items() if not _LOCAL.search(key)}
     plain = {key: value for key, value in kept.items() if _is_plain(value) or isinstance(value, _FUNCTIONS)}
-    return {**own, **_described(plain)}
+    return {**own, **_parts(plain)}
 
 
 def _changes(callback: keras.callbacks.Callback) -> bool:
@@ -209,19 +209,26 @@ def _is_plain(value: object) -> bool:
 
 def _described(value: Any, deep: int = 0) -> Tree:
     """Return what a value means, as a tree: the same on all workers if they mean the same."""
-    if _is_plain(value):
-        # JSON has no infinite numbers.
-        return value if not isinstance(value, float) or np.isfinite(value) else str(value)
-    if deep > _DEEPEST:
+    try:
+        return type(value).__name__ if deep > _DEEPEST else _meaning(value, deep)
+    except Exception:
+        # Values may be of any kind, and one that can't be described must not end a training.
         return type(value).__name__
+
+
+def _meaning(value: Any, deep: int) -> Tree:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if _is_plain(value):
+        # JSON has no infinite numbers, and none of more than 64 bits.
+        in_json = not isinstance(value, (int, float)) or (np.isfinite(value) and abs(value) < 2**63)
+        return value if in_json else str(value)
     if isinstance(value, Mapping):
-        parts = {str(key): part for key, part in value.items() if key not in _MEANINGLESS}
-        return {key: _described(part, deep + 1) for key, part in parts.items()}
+        return _parts(value, deep)
     if isinstance(value, (list, tuple)):
         if len(value) > 8 and all(map(_is_plain, value)):
-            return (
-                f"{str(list(value[:8]))[:-1]}, ...] of {len(value)} ({digest_of(list(map(str, value)))[1:9]})"
-            )
+            first, digest = str(list(value[:8]))[:-1], digest_of(list(map(str, value)))[1:9]
+            return f"{first}, ...] of {len(value)} ({digest})"
         return {f"[{number}]": _described(part, deep + 1) for number, part in enumerate(value)}
     if isinstance(value, (set, frozenset)):
         return sorted(map(str, value))
@@ -231,13 +238,18 @@ def _described(value: Any, deep: int = 0) -> Tree:
         return value.__qualname__
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return _array(value)
+    configured = {"class": type(value).__name__, **_own_code(value)}
     if callable(config := getattr(value, "get_config", None)):
-        try:
-            return {"class": type(value).__name__, **_described(config(), deep + 1), **_own_code(value)}
-        except Exception:
-            # Not every configuration works.
-            return {"class": type(value).__name__, **_own_code(value)}
+        # Not every configuration works.
+        with contextlib.suppress(Exception):
+            configured |= _parts(config(), deep)
+        return configured
     return type(value).__name__
+
+
+def _parts(value: Mapping[Any, Any], deep: int = 0) -> dict[str, Tree]:
+    parts = {str(key): part for key, part in value.items() if key not in _MEANINGLESS}
+    return {key: _described(part, deep + 1) for key, part in parts.items()}
 
 
 def _array(value: Any) -> str:
@@ -256,7 +268,7 @@ def _array(value: Any) -> str:
 def _function(function: Any, deep: int) -> Tree:
     if isinstance(function, functools.partial):
         parts = {"arguments": [*function.args], "keywords": function.keywords}
-        return {"function": _described(function.func, deep + 1), **_described(parts, deep + 1)}
+        return {"function": _described(function.func, deep + 1), **_parts(parts, deep)}
     function = getattr(function, "__func__", function)
     code, scope = function.__code__, function.__globals__
     name = f"{function.__module__}.{function.__qualname__}"
@@ -264,7 +276,7 @@ def _function(function: Any, deep: int) -> Tree:
     if is_library(code.co_filename):
         # What it is made of is the library's, but for the program's functions that it wraps.
         wrapped = {key: value for key, value in closed.items() if _is_of_the_user(value)}
-        return {"function": name, **_described(wrapped, deep + 1)} if wrapped else name
+        return {"function": name, **_parts(wrapped, deep)} if wrapped else name
     names = [name for part in _codes(function) for name in part.co_names if name in scope]
     values = {
         "defaults": function.__defaults__,
@@ -274,8 +286,8 @@ def _function(function: Any, deep: int) -> Tree:
     }
     present = {key: value for key, value in values.items() if value}
     # Functions may call each other without end.
-    called = _described({name: scope[name] for name in names if _is_of_the_user(scope[name])}, deep + 3)
-    return {"function": function.__name__, "code": _code(code), **_described(present, deep + 1), **called}
+    called = _parts({name: scope[name] for name in names if _is_of_the_user(scope[name])}, deep + 2)
+    return {"function": function.__name__, "code": _code(code), **_parts(present, deep), **called}
 
 
 def _cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:

@@ -387,7 +387,8 @@ def test_a_job_is_saved_and_resumed_by_its_name(slurm: Slurm, trained: dict[str,
     stopped = slurm.run(*TFMUSTER, "runs", "stop", "--save", "run", "--runs", ".")
     assert stopped.returncode == 0, stopped.stderr
     said, errors = launcher.communicate(timeout=60)
-    assert (run.status()["state"], run.status()["signal"]) == ("preempted", 15), (said, errors)
+    status = run.status()
+    assert (status["state"], status.get("signal")) == ("preempted", 15), (said, errors)
     again = slurm.run(*TFMUSTER, "runs", "resume", "run", "--runs", ".", "--detach")
     assert again.returncode == 0, again.stderr
     wait_until(lambda: slurm.output("squeue", "-h", "-o", "%i %k").split() not in ([], [number, "kept"]), 60)
