@@ -38,6 +38,7 @@ DIFFERENT = {
     "optimizer": "when fit begins: worker 0 has optimizer: ",
     "schedule": "worker 0 has optimizer: learning_rate: config: initial_learning_rate 0.5, worker 1 has ",
     "activation": "layer dense (1 of 3): activation relu, worker 1 has layer dense (1 of 3): activation tanh",
+    "number of layers": "worker 0 has number of layers 3, worker 1 has number of layers 4.",
     "regularizer": "layer dense (3 of 3): kernel_regularizer: config: l2 0.5, worker 1 has ",
     "loss": "worker 0 has loss sparse_categorical_crossentropy, worker 1 has loss mse.",
     "constant of a function": "worker 0 has layer lambda (2 of 3): function: values: factor 2.0, worker 1 ",

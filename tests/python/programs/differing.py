@@ -17,13 +17,16 @@ x, y = rng.normal(size=(260, 8)).astype("float32"), rng.integers(0, 3, 260)
 own = np.random.default_rng(index).random(260) < 0.8
 
 
-def model(name=None, optimizer="sgd", units=4, *, activation=None, function=None, loss=None, **options):
+def model(
+    name=None, optimizer="sgd", units=4, *, activation=None, function=None, loss=None, more=(), **options
+):
     with strategy.scope():
         made = keras.Sequential(
             [
                 keras.Input((8,)),
                 keras.layers.Dense(units, name=name, activation=activation),
                 keras.layers.Lambda(function or (lambda x: x)),
+                *more,
                 keras.layers.Dense(3, **options),
             ]
         )
@@ -73,6 +76,7 @@ DIFFERENT = {
     "optimizer": lambda: fit(model(optimizer=keras.optimizers.SGD(clipnorm=1.0 + index))),
     "schedule": lambda: fit(model(optimizer=decay(0.5 - index / 4))),
     "activation": lambda: fit(model(activation=("relu", "tanh")[index])),
+    "number of layers": lambda: fit(model(more=[keras.layers.ReLU()] * index)),
     "regularizer": lambda: fit(model(kernel_regularizer=keras.regularizers.L2(0.5 + index))),
     "loss": lambda: fit(model(loss=("sparse_categorical_crossentropy", "mse")[index])),
     "constant of a function": lambda: fit(model(function=scaled(2.0 + index))),

@@ -6,6 +6,7 @@ something that nobody wants. ``PROCESS.compare`` compares; without it, nothing i
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _CHOOSES = "tfmuster chooses the steps per execution"
 #: Begins the names of what differs in what a call means.
 _PROGRAM: Final = "program"
+#: How many parts of a part are compared one by one if their digests differ.
+_MOST_PARTS: Final = 500
 _ADVICE = {
     "call": "make the same calls on every worker: fit, evaluate, and predict need all of them",
     "weight": "build the same model on every worker",
@@ -88,8 +91,9 @@ def agree_on_call(model: keras.Model, epochs: EpochIterator | None, *, chooses: 
             # The digest says less than the weights themselves.
             del differences["weights"]
         differences |= {difference.name: difference for difference in details.differences}
-    if differences.pop(_PROGRAM, None) is not None and not differences:
-        differences = _in_program(call.name, meaning)
+    program = differences.pop(_PROGRAM, None)
+    if program is not None and not differences:
+        differences = _in_program(call.name, meaning) or {_PROGRAM: program}
     refuse(f"{call.name} begins", differences)
     return chooses
 
@@ -99,7 +103,7 @@ def _in_program(call: str, tree: Tree) -> dict[str, Difference]:
     path: list[str] = []
     part, has_parts = tree, True
     while has_parts and isinstance(part, dict):
-        digests = {name: digest_of(inner) for name, inner in part.items()}
+        digests = {name: digest_of(inner) for name, inner in itertools.islice(part.items(), _MOST_PARTS)}
         differences = _compare(f"what {call} means", digests, f"call {call}")
         if not differences:
             return {}

@@ -67,10 +67,10 @@ def digest_of(tree: Tree) -> str:
 
 def text_of(path: list[str], tree: Tree) -> str:
     """Return the place of a part in words: the keys that lead to it from the top of a tree."""
-    if path[0] == "layers" and len(path) > 1:
+    if path[0] == "layers" and len(path) > 2:
         name = tree["layers"][path[1]]["name"]
         return ": ".join([f"layer {name} ({path[1].split()[-1]} of {tree['layers'][_COUNT]})", *path[2:]])
-    return ": ".join(path)
+    return path[-1] if path[0] == "layers" else ": ".join(path)
 
 
 def _model(model: keras.Model) -> dict[str, Tree]:
@@ -83,18 +83,13 @@ def _model(model: keras.Model) -> dict[str, Tree]:
             f"layer {number}": _renamed(_layer(layer), names) for number, layer in enumerate(layers, 1)
         }
         settings = {} if compiled is None else compiled.config
-        known = _models[model] = (
-            compiled,
-            {
-                "model": {
-                    "class": type(model).__name__,
-                    **_own_code(model),
-                    "connections": _connections(model, names),
-                },
-                "layers": parts,
-                **{key: _described(value) for key, value in settings.items() if key not in _MEANINGLESS},
-            },
-        )
+        tree = {
+            "model": {"class": type(model).__name__, **_own_code(model)},
+            "layers": parts,
+            "connections of the layers": _connections(model, names),
+            **{key: _described(value) for key, value in settings.items() if key not in _MEANINGLESS},
+        }
+        known = _models[model] = compiled, tree
     return known[1]
 
 
@@ -171,7 +166,9 @@ def _callbacks(callbacks: Any) -> dict[str, Tree]:
 def _callback(callback: keras.callbacks.Callback) -> Tree:
     # What a callback of the program keeps or uses may differ, such as the time at which it was made.
     own = _own_code(callback, values=False)
-    kept = {} if own else {key: value for key, value in vars(callback).items() if not _LOCAL.search(key)}
+    kept = (
+        {} if own else {key: value for key, value in _attributes(callback).items() if not _LOCAL.search(key)}
+    )
     plain = {key: value for key, value in kept.items() if _is_plain(value) or isinstance(value, _FUNCTIONS)}
     return {**own, **_parts(plain)}
 
@@ -181,13 +178,19 @@ def _changes(callback: keras.callbacks.Callback) -> bool:
     if type(callback).__module__.startswith("tfmuster."):
         return False
     methods = [value for kind in type(callback).__mro__[:-1] for value in vars(kind).values()]
-    functions = [value for value in (*methods, *vars(callback).values()) if isinstance(value, _FUNCTIONS)]
+    functions = [
+        value for value in (*methods, *_attributes(callback).values()) if isinstance(value, _FUNCTIONS)
+    ]
     return any(
         (step.opname == "STORE_ATTR" and step.argval in _ASSIGNED) or step.argval in _CALLED
         for function in functions
         for code in _codes(function)
         for step in dis.get_instructions(code)
     )
+
+
+def _attributes(callback: object) -> dict[str, Any]:
+    return getattr(callback, "__dict__", {})
 
 
 _FUNCTIONS: Final = (types.FunctionType, types.MethodType, functools.partial)
