@@ -23,9 +23,9 @@ IN_R = {
     "save_model": "model_to_file",
     "tensorboard_callback": "callback_tensorboard",
 }
-#: What a language has by itself: variadic arguments, the environment that only Python can be handed, and what
-#: only R's functions on workers need.
-OF_ONE_LANGUAGE = {"...", "args", "options", "environ", "globals", "packages"}
+#: What a language has by itself: variadic arguments, the environment that only Python can be handed, what
+#: only R's functions on workers need, and the expression that R takes where Python has a context manager.
+OF_ONE_LANGUAGE = {"...", "args", "options", "environ", "globals", "packages", "expr"}
 
 
 @pytest.fixture(scope="module")

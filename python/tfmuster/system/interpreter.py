@@ -98,7 +98,7 @@ def worker_environment(environment: Mapping[str, str], hosts: Iterable[str]) -> 
         environment[TF_CONFIG_VARIABLE] = environment["TF_CONFIG"]
     # R sources the file that R_TESTS names before any profile, also with --vanilla.
     environment["R_TESTS"] = str(SITE / "startup.R")
-    # Unbuffered lines appear when they are written, and are not lost when the worker is killed.
+    # Lines appear when they are written, and are not lost when the worker is killed.
     environment.setdefault("PYTHONUNBUFFERED", "1")
     # A character that the user's encoding lacks must not end the training of all workers. Whoever names a
     # handler of errors, such as strict, has chosen what happens.

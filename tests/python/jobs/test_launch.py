@@ -332,6 +332,20 @@ class TestSite:
             ).stdout.split()
         ) <= {"sitecustomize"}
 
+    def test_a_line_is_written_in_one_piece(self) -> None:
+        """So that no message of TensorFlow comes between its words."""
+        reader, writer = os.pipe2(os.O_DIRECT)  # it keeps the pieces apart
+        subprocess.run(
+            [sys.executable, "-c", "print('loss:', 1); print('..', end=''); print('end', 2)"],
+            stdout=writer,
+            check=True,
+            timeout=60,
+            env=environment(PYTHONPATH=str(SITE), TFMUSTER_JOB="x"),
+        )
+        os.close(writer)
+        with open(reader, "rb", buffering=0) as pieces:
+            assert [pieces.read(100) for _ in range(3)] == [b"loss: 1\n", b"..end 2\n", b""]
+
     def test_it_makes_way_for_the_other_one(self, tmp_path: Path) -> None:
         write(tmp_path, "sitecustomize.py", "COLOUR = 'green'")
         assert self.python("import sitecustomize; print(sitecustomize.COLOUR)", tmp_path) == "green\n"

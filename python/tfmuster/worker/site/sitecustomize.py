@@ -121,6 +121,9 @@ def _prepare() -> None:
         _seed_this_process()
     if "TFMUSTER_ERROR_FILE" in os.environ:
         sys.excepthook = _note_exception
+    # Unbuffered, print("loss:", loss) is written in four pieces, with TensorFlow's messages between them.
+    if sys.stdout is not None and hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(line_buffering=True, write_through=False)
 
 
 def _install_import_hook() -> None:
