@@ -116,6 +116,12 @@ class DataError(TfmusterError):
     optional = ("path",)
 
 
+class StateError(DataError):
+    """The workers' weights differ during a training, which can go on from a checkpoint: no usage error."""
+
+    exit_code = EXIT_WORKER_FAILED
+
+
 class ModelError(TfmusterError):
     """A model name, a hyper-parameter or a model file can't be used. Fields: ``reason``."""
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..cluster.findings import printable
 from ..errors import TfmusterWarning
+from ..keras_compat.agreement.state import agree_on_state, checksum, metrics_of, state_of
 from ..keras_compat.losses.metrics import read_metrics, restore_metrics
 from ..keras_compat.process import is_chief, multi_worker
 from ..keras_compat.saving import send_bytes
@@ -83,7 +84,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self._recall_history()
         if self.metrics is not None:
             # Keras has just reset the metrics, but the resumed epoch is partly done.
-            restore_metrics(contents.metrics_of(self.model), self.metrics, self.model.distribute_strategy)
+            restore_metrics(metrics_of(self.model), self.metrics, self.model.distribute_strategy)
             self.metrics = None
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
@@ -128,6 +129,8 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
     def _write(self, logs: Mapping[str, float] | None = None) -> None:
         self.last = 0
         self.before_writing()
+        # A training goes back to a checkpoint at which all workers agreed.
+        agree_on_state(self.model, since=f"since epoch {self.epoch if logs is not None else self.epoch + 1}")
         history = {name: list(values) for name, values in self.model.history.history.items()}
         for name, value in (logs or {}).items():
             # Keras's own record of this epoch may come before or after this callback.
@@ -135,12 +138,13 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             if len(values) < self.epoch:
                 values.append(float(value))
         strategy = self.model.distribute_strategy
-        state = [np.asarray(variable.numpy()) for variable in contents.state_of(self.model)]
-        metrics = read_metrics(contents.metrics_of(self.model), strategy)
+        state = [np.asarray(variable.numpy()) for variable in state_of(self.model)]
+        metrics = read_metrics(metrics_of(self.model), strategy)
         if is_chief(strategy):
             position = {
                 **{"epoch": self.epoch, "step": self.step, "state": len(state), "history": history},
                 **{"of": contents.owner_of(self.model), "data": self.data, "settings": self.settings},
+                "checksum": checksum(state),
             }
             # Optimizers count the steps of all epochs, and of earlier runs.
             number = int(self.model.optimizer.iterations.numpy())

@@ -13,6 +13,7 @@ import numpy as np
 from ..cluster.findings import printable
 from ..errors import CheckpointError
 from ..keras_compat.agreement.documents import SAMPLE, Call, close, sample_of
+from ..keras_compat.agreement.state import checksum, state_of
 from ..keras_compat.steps.epochs import training_epochs
 from ..options.hints import Hint
 from ..system.generators import job_seed
@@ -73,18 +74,9 @@ def load(
         raise _of_other_model(f"{position['state']} variables, here {len(state)}, or other shapes", folder)
     for variable, value in zip(state, values[: len(state)], strict=True):
         variable.assign(value)
+    if checksum(np.asarray(variable.numpy()) for variable in state) != position["checksum"]:
+        raise _of_other_model("numbers of other types", folder)
     return position, values[len(state) :]
-
-
-def state_of(model: keras.Model) -> list[keras.Variable]:
-    """Return the variables that the next step depends on: weights, random generators, optimizer state."""
-    metrics = {id(variable) for variable in metrics_of(model)}
-    return [v for v in [*model.variables, *model.optimizer.variables] if id(v) not in metrics]
-
-
-def metrics_of(model: keras.Model) -> list[keras.Variable]:
-    """Return the variables of a model's metrics."""
-    return [variable for metric in model.metrics for variable in metric.variables]
 
 
 # ---- owner ----------------------------------------------------------------------------------------------
@@ -305,6 +297,7 @@ FIELDS: Final[Mapping[str, Check]] = {
     **dict.fromkeys(("epoch", "step", "state"), lambda value: is_a(int)(value) and value >= 0),
     "history": _dict_of(is_a(list)),
     "of": _is_owner,
+    "checksum": is_a(str),
     "data": _dict_of(lambda entry: _is_setting(entry) or list_of(is_a(str))(entry), _TENSORFLOW, _SEED),
     "settings": _dict_of(_is_setting),
 }

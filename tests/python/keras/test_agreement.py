@@ -46,6 +46,11 @@ DIFFERENT = {
     "class weights": "worker 0 has argument: class_weight: 1 2.0, worker 1 has argument: class_weight: 1 3.0",
     "callback that sets": "worker 0 has callbacks that change the training LearningRateScheduler, worker 1 ",
     "setting of a callback": "worker 0 has callback: EarlyStopping (1): patience 2, worker 1 has ",
+    "values of weights": "The weights of worker 1 differ from those of worker 0 when fit begins: sequential_",
+    "learning rate": "when fit begins: worker 0 has optimizer: learning_rate 0.00",
+    "learning rate that a callback sets": "since epoch 2: SGD/learning_rate, 0.5 for 0.01 (the first of 5).",
+    "weights that a callback sets": "differ from those of worker 0 since epoch 2: sequential_",
+    "values before predict": "The weights of worker 1 differ from those of worker 0 when predict begins: ",
     "validation": "when fit begins: worker 0 has validation True, worker 1 has validation False",
     "evaluate": "when evaluate begins: worker 0 has 6 steps, worker 1 has 7 steps",
     "predict": "when predict begins: worker 0 has 6 steps, worker 1 has 7 steps",
@@ -81,7 +86,8 @@ def test_different_calls_are_named_on_every_worker(told: list[dict[str, Any]], n
     said = [event for event in told if event.get("different") == name]
     assert len(said) == 2
     for event in said:
-        assert (event["error"], event.get("reason")) == ("DataError", "workers-differ"), event
+        kind = "StateError" if " since epoch " in event["text"] else "DataError"
+        assert (event["error"], event.get("reason")) == (kind, "workers-differ"), event
         assert DIFFERENT[name] in event["text"].splitlines()[0]
         assert "to do: " in event["text"]
 
@@ -98,9 +104,9 @@ def test_input_that_every_worker_reads_is_told_once(output: str, folder: Path) -
 
 @pytest.mark.timed
 def test_it_takes_milliseconds(told: list[dict[str, Any]]) -> None:
-    medians = [(event["median"], event["compared"]) for event in told if "compared" in event]
-    # It takes 1 to 3 ms of processor time, and 5 to 13 ms on two cores that six processes share.
-    assert len(medians) == 6 and max(medians)[0] < 0.02, medians
+    least = [(event["least"], event["compared"]) for event in told if "compared" in event]
+    # The shortest of nine: other processes lengthen the others.
+    assert len(least) == 6 and max(least)[0] < 0.02, least
 
 
 @pytest.mark.parametrize("moment", ["epoch", "batch"])

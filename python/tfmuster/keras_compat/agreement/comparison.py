@@ -1,7 +1,7 @@
 """Compare the workers' calls of ``fit``, ``evaluate``, and ``predict`` before their first step.
 
 Workers with other numbers of steps, other rows, or another model wait for each other forever, or train
-something that nobody wants. ``PROCESS.compare`` compares; without it, nothing is compared.
+something that nobody wants.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import orjson
@@ -17,10 +16,11 @@ import orjson
 from ...errors import DataError
 from ...system.activity import ACTIVITY
 from ...system.generators import job_seed, seed_generators, seed_tensorflow, tensorflow_seed
-from ...words import Argument, Code, Words
-from ..process import PROCESS, is_chief, keras_backend
+from ..process import PROCESS, is_chief
 from .documents import SAMPLE, Call, close, document_of, plain_name, weights_of
 from .meaning import Tree, digest_of, meaning_of, text_of
+from .refusals import CHOOSES, PROGRAM, compare, refuse, rows_advice
+from .state import checksum_of, refuse_other_values
 
 if TYPE_CHECKING:
     import jax
@@ -32,36 +32,15 @@ if TYPE_CHECKING:
     from ..process import Difference
     from .documents import EpochIterator
 
-_CHOOSES = "tfmuster chooses the steps per execution"
-#: Begins the names of what differs in what a call means.
-_PROGRAM: Final = "program"
+#: The name of the checksum of the values that the next step depends on.
+_VALUES: Final = "values"
 #: How many parts of a part are compared one by one if their digests differ.
 _MOST_PARTS: Final = 500
-_ADVICE = {
-    "call": "make the same calls on every worker: fit, evaluate, and predict need all of them",
-    "weight": "build the same model on every worker",
-    _PROGRAM: Words(
-        "build and compile the same model on every worker, with the same arguments; what a worker draws, "
-        "asks for or reads by itself, pass through {}",
-        Code("tfmuster.broadcast()", "broadcast()"),
-    ),
-    "metrics": "compile the model with the same metrics on every worker",
-    "validation": "give every worker the validation data, or none",
-    _CHOOSES: Words(
-        "give every worker the same callbacks, or compile({})", Argument("steps_per_execution", 1)
-    ),
-}
-
 #: What TensorFlow says of a collective operation of tensors of different shapes.
 _OTHER_SHAPE = re.compile(
     r"Op at device /job:(\w+)/replica:\d+/task:(\d+)/\S* expected shape (\[.*?\]) "
     r"but another member in the group expected shape (\[.*?\])"
 )
-_ROWS_ADVICE = (
-    "read the same rows in the same order on every worker, with the same seed; tfmuster gives each worker "
-    "its part. If the rows are meant to be each worker's own, say so: "
-)
-_ABOUT_ROWS = ("steps", "rows", "number of rows", "batch size", "data set", "elements")
 
 
 def agree_on_call(model: keras.Model, epochs: EpochIterator | None, *, chooses: bool = False) -> bool:
@@ -77,24 +56,30 @@ def agree_on_call(model: keras.Model, epochs: EpochIterator | None, *, chooses: 
     if call.name == "fit":
         ACTIVITY.place().update(epoch=call.document["initial epoch"], epochs=call.document["epochs"])
     meaning = meaning_of(call)
-    document = {**call.document, _PROGRAM: digest_of(meaning), _CHOOSES: chooses}
-    differences = _compare(call.name, document, f"call {call.name}")
+    document = {**call.document, PROGRAM: digest_of(meaning), CHOOSES: chooses}
+    if Call.current == [call]:
+        # A call within another one, such as a validation, has the values that the outer one compares.
+        document[_VALUES] = checksum_of(model)
+    differences = compare(call.name, document, f"call {call.name}")
     if SAMPLE in differences:
         samples = [str(value) for value, _ in differences[SAMPLE].values]
         if all(close(samples[0], sample) for sample in samples[1:]):
             del differences[SAMPLE]
     # A callback of one worker that needs every batch is no mistake.
-    chooses = differences.pop(_CHOOSES, None) is None and chooses
+    chooses = differences.pop(CHOOSES, None) is None and chooses
     if "weights" in differences:
         details = PROCESS.compare(f"weights for {call.name}", weights_of(model))
         if details.differences:
             # The digest says less than the weights themselves.
             del differences["weights"]
         differences |= {difference.name: difference for difference in details.differences}
-    program = differences.pop(_PROGRAM, None)
+    values = differences.pop(_VALUES, None)
+    program = differences.pop(PROGRAM, None)
     if program is not None and not differences:
-        differences = _in_program(call.name, meaning) or {_PROGRAM: program}
+        differences = _in_program(call.name, meaning) or {PROGRAM: program}
     refuse(f"{call.name} begins", differences)
+    if values is not None:
+        refuse_other_values(model, since=f"when {call.name} begins")
     return chooses
 
 
@@ -104,7 +89,7 @@ def _in_program(call: str, tree: Tree) -> dict[str, Difference]:
     part, has_parts = tree, True
     while has_parts and isinstance(part, dict):
         digests = {name: digest_of(inner) for name, inner in itertools.islice(part.items(), _MOST_PARTS)}
-        differences = _compare(f"what {call} means", digests, f"call {call}")
+        differences = compare(f"what {call} means", digests, f"call {call}")
         if not differences:
             return {}
         first = next(iter(differences.values()))
@@ -113,8 +98,8 @@ def _in_program(call: str, tree: Tree) -> dict[str, Difference]:
         has_parts = all(str(value).startswith("+") for value, _ in first.values)
     # A worker that has parts where another has a value shows them.
     value = orjson.dumps(part).decode() if isinstance(part, (dict, list)) else part
-    name = f"{_PROGRAM} {text_of(path, tree)}"
-    return _compare(f"what {call} means", {name: value}, f"call {call}")
+    name = f"{PROGRAM} {text_of(path, tree)}"
+    return compare(f"what {call} means", {name: value}, f"call {call}")
 
 
 def agree_on_end(model: keras.Model) -> None:
@@ -134,7 +119,7 @@ def ended_before(model: keras.Model, others: list[str], doing: str) -> DataError
     return DataError(
         f"The data of {name} ended on this worker before those of {rest}.",
         found=doing or None,
-        fix=_rows_advice(),
+        fix=rows_advice(),
         reason="data-ended",
     )
 
@@ -149,88 +134,16 @@ def agree_on_stop(model: keras.Model) -> bool:
     stops = bool(getattr(model, "stop_training", False))
     if call is None or not call.compared:
         return stops
-    differences = _compare("the end of an epoch", {"stop_training": stops}, f"call {call.name}")
+    differences = compare("the end of an epoch", {"stop_training": stops}, f"call {call.name}")
     one_stops = differences.pop("stop_training", None) is not None
     refuse("an epoch ends", differences)
     return stops or one_stops
 
 
-def _compare(about: str, document: Mapping[str, object], duty: str) -> dict[str, Difference]:
-    """Return what differs between the workers, by name; raise a DataError if some neglect their duty."""
-    if PROCESS.compare is None:
-        return {}
-    answer = PROCESS.compare(about, document)
-    refuse_absent(answer.absent, duty)
-    return {difference.name: difference for difference in answer.differences}
-
-
-def refuse_absent(absent: Mapping[str, str], duty: str) -> None:
-    """Raise a DataError if workers neglect a duty, such as ``call fit``, and say what they do instead."""
-    if not absent:
-        return
-    doing = "; ".join(
-        f"{task} {'' if text.startswith('has') else 'is '}{text}" for task, text in absent.items()
-    )
-    raise DataError(
-        f"All workers must {duty}, but {doing}.",
-        fix=f"{duty} on every worker, also if only the chief uses the result",
-        reason="workers-differ",
-        differences={"call": {**absent}},
-    )
-
-
-def refuse(moment: str, by_name: Mapping[str, Difference]) -> None:
-    """Raise a DataError if workers differ when, for example, ``fit begins``."""
-    if not by_name:
-        return
-    differences = list(by_name.values())
-    first = differences[0]
-    if first.name == "call":
-        values = "; ".join(f"{_tasks(tasks)}: {value}" for value, tasks in first.values)
-        message = f"All workers must make the same call. They differ: {values}."
-    else:
-        values = ", ".join(
-            f"{_tasks(tasks)} {'has' if len(tasks) == 1 else 'have'} {_value(first.name, value)}"
-            for value, tasks in first.values
-        )
-        message = f"The workers must agree when {moment}: {values}."
-    values_of = {entry.name: {_tasks(tasks): v for v, tasks in entry.values} for entry in differences}
-    more = differences[1:] if first.name != "call" else []
-    advice = _rows_advice() if first.name in _ABOUT_ROWS else _ADVICE.get(first.name.split(" ")[0])
-    raise DataError(
-        message,
-        found="; ".join(f"{entry.name}: {entry}" for entry in more) or None,
-        fix=_ADVICE.get(first.name) or advice or f"pass the same {first.name} on every worker",
-        reason="workers-differ",
-        differences=values_of,
-    )
-
-
-def _rows_advice() -> str:
-    on_jax = keras_backend() == "jax"
-    return _ROWS_ADVICE + (
-        "DataParallel(auto_shard_dataset=False)" if on_jax else "tfmuster.own_rows(dataset)"
-    )
-
-
-def _value(name: str, value: object) -> str:
-    counted = {"steps": "steps", "number of rows": "rows", "epochs": "epochs"}
-    if name in counted:
-        return f"an unknown number of {counted[name]}" if value is None else f"{value} {counted[name]}"
-    if name == SAMPLE:
-        return f"rows with the numbers {str(value)[:60]}"
-    name = name.removeprefix(f"{_PROGRAM} ")
-    return f"{name} {value}"
-
-
-def _tasks(tasks: Iterable[str]) -> str:
-    return " and ".join(tasks)
-
-
 def agree_on_weight(name: str, value: npt.NDArray[np.generic] | jax.Array) -> None:
     """Raise a DataError if the other workers make a weight of another path, shape or type, or none."""
     weight = f"{plain_name(name)} {tuple(value.shape)} {value.dtype}"
-    differences = _compare("making a weight", {"weight": weight}, "make the same weights")
+    differences = compare("making a weight", {"weight": weight}, "make the same weights")
     refuse("they make a weight", differences)
 
 
@@ -258,7 +171,7 @@ def agree_on_predictions(model: keras.Model, sizes: list[int]) -> None:
     call = Call.of(model)
     if call is not None and call.compared:
         document = {"number of rows": sum(sizes), "batches": len(sizes)}
-        refuse("predictions are gathered", _compare("gathering predictions", document, f"call {call.name}"))
+        refuse("predictions are gathered", compare("gathering predictions", document, f"call {call.name}"))
 
 
 def agree_on_seed(strategy: tf.distribute.Strategy) -> None:

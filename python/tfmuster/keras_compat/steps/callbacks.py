@@ -7,9 +7,11 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...system.activity import ACTIVITY
 from .. import seams
 from ..agreement.comparison import agree_on_stop
 from ..agreement.documents import Call
+from ..agreement.state import agree_on_state
 from ..process import in_multi_worker_strategy
 
 if TYPE_CHECKING:
@@ -47,9 +49,13 @@ def patch_stops(together: Callable[[keras.Model], bool] = in_multi_worker_strate
 
     @functools.wraps(stock)
     def on_epoch_end(self: keras.callbacks.CallbackList, *args: object, **kwargs: object) -> None:
+        if not together(self.model):
+            stock(self, *args, **kwargs)
+            return
+        # Before a callback saves them.
+        agree_on_state(self.model, since=f"since epoch {ACTIVITY.place().get('epoch', 1)}")
         stock(self, *args, **kwargs)
-        if together(self.model):
-            self.model.stop_training = agree_on_stop(self.model)
+        self.model.stop_training = agree_on_stop(self.model)
 
     seams.CALLBACKS_EPOCH_END.replace(on_epoch_end)
 

@@ -6,7 +6,7 @@ import base64
 
 from ...cluster.spec import training_tasks
 from ...errors import WorkerError
-from ...keras_compat.agreement.comparison import refuse, refuse_absent
+from ...keras_compat.agreement.refusals import refuse, refuse_absent
 from .agreement import comparison_in, exchange
 from .control_channel import ControlChannel
 

@@ -189,7 +189,7 @@ DATA = {"TensorFlow": "2.21.0", "seed": None, "steps": 2, "elements": ["[3] floa
 SETTINGS = {"rate": 0.1, "clip": None, "ema": False}
 GOOD = {
     **{"epoch": 1, "step": 0, "state": 1, "history": {"loss": [0.5]}},
-    **{"of": OWNER, "data": DATA, "settings": SETTINGS},
+    **{"of": OWNER, "data": DATA, "settings": SETTINGS, "checksum": "00000000"},
 }
 
 
