@@ -30,6 +30,7 @@ from . import seams
 from .agreement.comparison import agree_on_call, agree_on_end, agree_on_weight
 from .agreement.documents import Call
 from .data.data_errors import check_classes, classes_of
+from .data.order import in_order, refuse_servers
 from .data.unreadable_rows import cause_in
 from .process import jax_process_index, spans_all_processes
 from .steps.callbacks import patch_stops
@@ -130,11 +131,14 @@ def patch_data_sets() -> None:
     stock_init, stock_iterator = seams.DATASET_INIT.get(), seams.DATASET_BATCHES.get()
 
     @seams.DATASET_INIT.wrap
-    def init(self: Any, dataset: object, class_weight: object = None, distribution: Any = None) -> None:
+    def init(self: Any, dataset: Any, class_weight: object = None, distribution: Any = None) -> None:
         # Without auto_shard_dataset, the program has given each process rows of its own. Keras 3.10 has both
         # attributes only in some of its classes.
         several = seams.SEVERAL_PROCESSES.of(distribution, False)
         divided = several and seams.AUTO_SHARD.of(distribution, True)
+        if divided:
+            refuse_servers(dataset)
+            dataset = in_order(dataset)
         stock_init(self, dataset, class_weight=class_weight, distribution=None if divided else distribution)
         self._tfmuster_part = _part_of_this_process(distribution) if divided else None
 

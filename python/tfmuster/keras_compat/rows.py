@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+
 from .losses import loss_parts
 from .process import batches_in_step
 
@@ -70,6 +72,8 @@ class LocalBatch(NamedTuple):
     rows: tf.Tensor
     #: Rows of the global batch, a scalar int64; negative if the other workers' rows do not matter.
     global_rows: tf.Tensor
+    #: Three sums over the global batch, from `sums_of_rows`; 0 if they need not be compared.
+    sums: tf.Tensor = np.zeros(3)
 
 
 class WorkerBatch(NamedTuple):
@@ -154,13 +158,26 @@ def map_elements(
     return dataset.map(mapped, **options)
 
 
-def worker_rows(dataset: tf.data.Dataset, worker: int, workers: int, **options: object) -> tf.data.Dataset:
-    """Return a data set of one worker's rows of the global batches of another; ``options`` are of `map`."""
-    return map_elements(dataset, lambda batch: local_batch(batch, worker, workers), **options)
+def worker_rows(
+    dataset: tf.data.Dataset,
+    worker: int,
+    workers: int,
+    compared: Callable[[Tensors], Tensors] | None = None,
+    **options: object,
+) -> tf.data.Dataset:
+    """Return a data set of one worker's rows of the global batches of another; ``options`` are of `map`.
+
+    ``compared`` returns what of a batch must be equal on all workers.
+    """
+
+    def part(batch: Tensors) -> LocalBatch:
+        return local_batch(batch, worker, workers, None if compared is None else compared(batch))
+
+    return map_elements(dataset, part, **options)
 
 
-def local_batch(batch: Tensors, worker: int, workers: int) -> LocalBatch:
-    """Return one worker's rows of a global batch."""
+def local_batch(batch: Tensors, worker: int, workers: int, compared: Tensors | None = None) -> LocalBatch:
+    """Return one worker's rows of a global batch, with the sums of what all workers must have alike."""
     import tensorflow as tf
 
     rows = rows_of(batch)
@@ -182,7 +199,51 @@ def local_batch(batch: Tensors, worker: int, workers: int) -> LocalBatch:
             return part
         return tensor[first:end]
 
-    return LocalBatch(tf.nest.map_structure(part, batch), stop - start, rows)
+    sums = tf.zeros(3, tf.float64) if compared is None else sums_of_rows(compared)
+    return LocalBatch(tf.nest.map_structure(part, batch), stop - start, rows, sums)
+
+
+#: How many values of a row are looked at.
+_MOST_VALUES = 16
+#: An odd number with bits all over, whose products spread small differences.
+_SPREAD = -0x61C8864680B583EB
+#: Fractions of its multiples lie evenly between 0 and 1.
+_GOLDEN = 0.6180339887498949
+
+
+def weight_of_step(number: Count) -> float | tf.Tensor:
+    """Return what the sums of a step are multiplied by, so that the order of steps counts."""
+    return 1.0 + number * _GOLDEN % 1.0
+
+
+def sums_of_rows(batch: Tensors) -> tf.Tensor:
+    """Return sums of some values of each row, in which the order of rows counts; float64 of shape [3].
+
+    The first sum is of whole numbers and texts, whose bits are mixed; the second one of other numbers, which
+    machines may compute in slightly different ways; the third one of the sizes of these.
+    """
+    import tensorflow as tf
+
+    mixed, weighted, sizes = tf.constant(0, tf.int64), tf.zeros([], tf.float64), tf.zeros([], tf.float64)
+    for tensor in tf.nest.flatten(batch, expand_composites=True):
+        if not isinstance(tensor, tf.Tensor) or not tensor.shape.rank:
+            continue
+        values = tf.reshape(tensor, [tf.shape(tensor)[0], -1] if tensor.shape.rank > 1 else [-1, 1])
+        some = tf.reshape(values[:, :: max(1, (values.shape[1] or 1) // _MOST_VALUES)], [-1])
+        places = tf.range(tf.size(some, out_type=tf.int64))
+        if some.dtype.is_floating:
+            numbers = tf.cast(some, tf.float64)
+            weighted += tf.reduce_sum(numbers * (tf.cast(places, tf.float64) * _GOLDEN % 1.0))
+            sizes += tf.reduce_sum(tf.abs(numbers))
+        elif some.dtype.is_integer or some.dtype in (tf.bool, tf.string):
+            text = some.dtype == tf.string
+            numbers = tf.strings.to_hash_bucket_fast(some, 2**62) if text else tf.cast(some, tf.int64)
+            numbers = (numbers + places * _SPREAD) * _SPREAD
+            high = tf.bitwise.right_shift(numbers, tf.constant(29, tf.int64))
+            mixed = mixed * _SPREAD + tf.reduce_sum(tf.bitwise.bitwise_xor(numbers, high) * _SPREAD)
+    # As many bits as a float64 holds, with room for a sum.
+    mixed = tf.cast(tf.bitwise.bitwise_and(mixed, tf.constant(2**48 - 1, tf.int64)), tf.float64)
+    return tf.stack([mixed, weighted, sizes])
 
 
 def rows_of(batch: Tensors) -> tf.Tensor:

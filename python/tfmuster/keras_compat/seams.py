@@ -450,6 +450,21 @@ BUFFER_SIZE, SHUFFLE_SEED, SHUFFLE_SEED2, RESHUFFLES = _privates(
 )
 SHUFFLE_OPERATIONS = Seam(f"{_DATA}shuffle_op:gen_dataset_ops", "two data sets share the order of a shuffle")
 SHUFFLE_DATASET = Seam(f"{_OPS}gen_dataset_ops:shuffle_dataset_v3", SHUFFLE_OPERATIONS.why)
+PARALLEL_STEPS = [
+    Seam(
+        f"{_DATA}{place}.__init__",
+        "parallel steps keep the order of rows, of which each worker takes its own",
+        takes=("deterministic",),
+    )
+    for place in (
+        "map_op:_ParallelMapDataset",
+        "batch_op:_ParallelBatchDataset",
+        "interleave_op:_ParallelInterleaveDataset",
+    )
+]
+LEGACY_INTERLEAVE = Seam(
+    f"{_DATA}readers:ParallelInterleaveDataset.__init__", PARALLEL_STEPS[0].why, takes=("sloppy",)
+)
 FILE_NAMES, COMPRESSION = _privates(
     f"{_DATA}readers:TFRecordDatasetV2.", "_filenames _compression_type", "a bad file is named"
 )

@@ -130,7 +130,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self.last = 0
         self.before_writing()
         # A training goes back to a checkpoint at which all workers agreed.
-        agree_on_state(self.model, since=f"since epoch {self.epoch if logs is not None else self.epoch + 1}")
+        agree_on_state(self.model, epoch=self.epoch if logs is not None else self.epoch + 1)
         history = {name: list(values) for name, values in self.model.history.history.items()}
         for name, value in (logs or {}).items():
             # Keras's own record of this epoch may come before or after this callback.

@@ -104,7 +104,8 @@ def file_batches(
             yield from _generate(read, plan, None if part is None else (part, parts), planned)
 
         scalar = tf.TensorSpec([], tf.int64)
-        signature = spec if part is None else LocalBatch(spec, scalar, scalar)
+        sums = tf.TensorSpec([3], tf.float64)
+        signature = spec if part is None else LocalBatch(spec, scalar, scalar, sums)
         data = tf.data.Dataset.from_generator(generate, output_signature=signature)
         is_endless = repeated and steps is None
         cardinality = tf.data.INFINITE_CARDINALITY if is_endless else len(numbers)

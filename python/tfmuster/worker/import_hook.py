@@ -108,6 +108,7 @@ class _AfterImport:
 def _patch_tensorflow() -> None:
     """Let TensorFlow's own strategies join as :func:`tfmuster.strategy` does."""
     from ..keras_compat import check_releases
+    from ..keras_compat.data.order import keep_order
     from ..keras_compat.data.pipelines import patch_shuffle
     from ..keras_compat.runtime.starting import hook_start, name_callers_in_r
     from ..keras_compat.runtime.strategy_patches import patch_strategies
@@ -125,6 +126,8 @@ def _patch_tensorflow() -> None:
         name_callers_in_r()
         reticulate.hold()
     patch_shuffle()
+    if workers_together() > 1:
+        keep_order()
     patch_checkpoints()
     patch_strategies(
         begin=keep_tf_config, before=_join, after=_joined, served=serving, waits=_serve, joins=_joins

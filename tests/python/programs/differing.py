@@ -62,6 +62,27 @@ def halve_weights(model):
     model.set_weights([weight / 2 for weight in model.get_weights()])
 
 
+class ShufflesByItself(keras.utils.PyDataset):
+    """Its order differs from the second epoch on."""
+
+    def __init__(self):
+        super().__init__()
+        self.order, self.passes = np.arange(260), 0
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, number):
+        rows = self.order[26 * number : 26 * number + 26]
+        return x[rows], y[rows]
+
+    def on_epoch_end(self):
+        # Keras reads a batch, and ends an epoch, before the first one.
+        self.passes += 1
+        if self.passes > 1:
+            np.random.default_rng(index).shuffle(self.order)
+
+
 class SetsRate(keras.callbacks.Callback):
     """The same code on all workers, which does not do the same."""
 
@@ -79,6 +100,10 @@ class HalvesWeights(keras.callbacks.Callback):
 class SeesBatches(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         pass
+
+
+def with_noise(a, b):
+    return a + tf.random.uniform([]), b
 
 
 def fit(made=None, data=None, **options):
@@ -119,6 +144,7 @@ DIFFERENT = {
     "learning rate that a callback sets": lambda: fit(callbacks=[SetsRate()], epochs=4),
     "weights that a callback sets": lambda: fit(callbacks=[HalvesWeights()], epochs=4),
     "values before predict": lambda: changed(halve_weights).predict(x, verbose=0),
+    "order of a later epoch": lambda: fit(data=ShufflesByItself(), epochs=4),
     "validation": lambda: fit(validation_data=(x, y) if index == 0 else None),
     "evaluate": lambda: shared.evaluate(x[own], y[own], verbose=0),
     "predict": lambda: shared.predict(x[own], verbose=0),
@@ -134,6 +160,9 @@ EQUAL = {
     ),
     "functions that are made anew": lambda: fit(model(function=scaled(2.0))),
     "names of layers": lambda: (index or keras.Sequential([keras.layers.Dense(2)]), fit()),
+    "random inputs": lambda: fit(
+        data=slices(x, y).map(lambda a, b: (a + tf.random.uniform([]), b), 2), epochs=2
+    ),
     "unknown length": lambda: fit(data=slices(x, y).filter(lambda a, _: tf.size(a) > 0), epochs=2),
     "numbers that differ in the last digits": lambda: fit(data=(x * (1 + 1e-6 * index), y)),
     "predict": lambda: shared.predict(x, verbose=0),

@@ -21,7 +21,7 @@ import numpy as np
 from ...system.activity import ACTIVITY
 from .. import seams
 from ..process import keras_backend
-from ..rows import OfLength
+from ..rows import OfLength, weight_of_step
 
 if TYPE_CHECKING:
     import keras
@@ -54,6 +54,9 @@ class Call:
     compared: bool = False
     #: What was compared.
     document: dict[str, Any] = dataclasses.field(default_factory=dict)
+    #: Sums over the rows that it has read, in which their order counts, and in how many executions.
+    sums: npt.NDArray[np.float64] = dataclasses.field(default_factory=lambda: np.zeros(3))
+    executions: int = 0
 
     #: The calls that run, the innermost last.
     current: ClassVar[list[Call]] = []
@@ -62,6 +65,11 @@ class Call:
     def of(cls, model: keras.Model) -> Call | None:
         """Return the innermost call, if it is one of this model."""
         return cls.current[-1] if cls.current and cls.current[-1].model is model else None
+
+    def has_read(self, sums: npt.NDArray[np.float64]) -> None:
+        """Note the sums of the rows of an execution."""
+        self.sums += weight_of_step(self.executions) * sums
+        self.executions += 1
 
     @classmethod
     def reads(cls, epochs: EpochIterator) -> None:

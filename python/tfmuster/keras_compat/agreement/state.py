@@ -23,7 +23,7 @@ from ...words import Code, Words
 from .. import seams
 from ..process import keras_backend
 from .documents import Call, close
-from .refusals import compare, tasks_text
+from .refusals import compare, rows_advice, tasks_text
 
 if TYPE_CHECKING:
     import keras
@@ -31,8 +31,14 @@ if TYPE_CHECKING:
 
 #: How many values are compared in one document.
 _MOST_VALUES: Final = 300
+#: Names of what is compared.
+_VALUES: Final = "values"
+_ROWS: Final = "rows"
+_NUMBERS: Final = "numbers"
 _NUMBER: Final = "number of values"
 _ARITHMETIC: Final = "processors and GPUs"
+#: How much of their size sums of numbers may differ by.
+_ROUNDING: Final = 1e-5
 _ADVICE: Final = Words(
     "set weights and learning rates on every worker alike: pass what one worker has read or drawn through "
     "{}. If the program sets none, memory or a network has changed bits, and the job can go on from its last "
@@ -64,13 +70,37 @@ def checksum_of(model: keras.Model) -> str:
     return checksum(_values_of(model))
 
 
-def agree_on_state(model: keras.Model, *, since: str) -> None:
-    """Raise a StateError if the values of another worker differ: ``since epoch 4``. All must call it."""
+def agree_on_state(model: keras.Model, *, epoch: int) -> None:
+    """Raise an error if another worker has other values, or has read other rows in this epoch, from 1.
+
+    All workers must call it. A StateError says that the values differ, a DataError that the rows do.
+    """
     call = Call.of(model)
-    if call is not None and call.compared:
-        about = f"the weights of {call.name}"
-        if "values" in compare(about, {"values": checksum_of(model)}, f"call {call.name}"):
-            refuse_other_values(model, since=since, kind=StateError)
+    if call is None or not call.compared:
+        return
+    rows, weighted, sizes = call.sums
+    document = {_VALUES: checksum_of(model), _ROWS: f"{rows:.17g}", _NUMBERS: f"{weighted:.9g} {sizes:.9g}"}
+    different = compare(f"the weights of {call.name}", document, f"call {call.name}")
+    if _VALUES in different:
+        refuse_other_values(model, since=f"since epoch {epoch}", kind=StateError)
+    other = different.get(_ROWS) or different.get(_NUMBERS)
+    if other is None or (_ROWS not in different and _are_close([str(value) for value, _ in other.values])):
+        return
+    (_, (first, *_)), *rest = other.values
+    others = tasks_text(task for _, tasks in rest for task in tasks)
+    raise DataError(
+        f"The workers have read other rows in epoch {epoch}, or the same in another order.",
+        found=f"those of {others} are not those of {first}",
+        fix=rows_advice(),
+        reason="workers-differ",
+        differences={"rows": {tasks_text(tasks): value for value, tasks in other.values}},
+    )
+
+
+def _are_close(texts: list[str]) -> bool:
+    """Return whether sums of numbers differ no more than if machines have rounded them differently."""
+    sums = [[float(number) for number in text.split()] for text in texts]
+    return all(abs(weighted - sums[0][0]) <= _ROUNDING * sums[0][1] for weighted, _ in sums)
 
 
 def refuse_other_values(model: keras.Model, *, since: str, kind: type[DataError] = DataError) -> None:

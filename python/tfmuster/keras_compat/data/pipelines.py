@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..rows import Tensors
 
 _SEEDS = "_tfmuster_seed_generator"
+_COMPARED = "_tfmuster_compared"
 
 
 class StaysError(Exception):
@@ -98,6 +99,32 @@ def impure_operation(function: tf.types.experimental.ConcreteFunction) -> str | 
         if stateful and operation not in _HARMLESS:
             return operation
     return None
+
+
+def compared_of(dataset: tf.data.Dataset) -> Callable[[Tensors], Tensors]:
+    """Return a function of a batch of a data set: what must be equal on all workers that read it.
+
+    Inputs that Python code makes may have random numbers that depend on its threads, and so may all that
+    TensorFlow draws: such an augmentation differs between workers, and every row is still trained on once.
+    """
+    kept: Callable[[Tensors], Tensors] | None = dataset.__dict__.get(_COMPARED)
+    if kept is None:
+        kept = dataset.__dict__[_COMPARED] = _compared_of(dataset)
+    return kept
+
+
+def _compared_of(dataset: tf.data.Dataset) -> Callable[[Tensors], Tensors]:
+    waiting, names = [dataset], set()
+    while waiting:
+        step = waiting.pop()
+        waiting += seams.INPUTS.of(step)()
+        for wrapper in seams.FUNCTIONS.of(step)():
+            names |= {name for name, stateful in operations_of(wrapper.function.graph) if stateful}
+    if any("Random" in name for name in names):
+        return lambda batch: ()
+    if any("PyFunc" in name for name in names):
+        return lambda batch: batch[1:] if isinstance(batch, tuple) else ()
+    return lambda batch: batch
 
 
 def operations_of(graph: tf.Graph) -> Iterator[tuple[str, bool]]:

@@ -25,6 +25,7 @@ from .pipelines import (
     PLAIN,
     StaysError,
     call_of,
+    compared_of,
     dense,
     impure_operation,
     keeps_rows_apart,
@@ -145,8 +146,11 @@ def _of_batch(
         else:
             batched = batched.batch(size, drop_remainder=bool(seams.DROP_REMAINDER.of(step)))
 
+    # Elements that are their own addresses need not be equal in all their parts.
+    compared = compared_of(dataset) if rows.why else lambda batch: batch
+
     def part(batch: Tensors) -> LocalBatch:
-        addresses = local_batch(batch, worker, workers)
+        addresses = local_batch(batch, worker, workers, compared(batch))
         return addresses if rows.finish else addresses._replace(data=rows.look_up(addresses.data))
 
     parts = map_elements(batched, part)
@@ -206,7 +210,7 @@ def _of_batch_map(
         selection = selection._replace(why=note)
 
         def mapped(part: LocalBatch) -> LocalBatch:
-            return local_batch(apply(part.data), worker, workers)
+            return local_batch(apply(part.data), worker, workers)._replace(sums=part.sums)
 
     return selection._replace(
         dataset=map_elements(selection.dataset, mapped, num_parallel_calls=tf.data.AUTOTUNE)
@@ -219,7 +223,8 @@ def _zipped(dataset: tf.data.Dataset, parts: list[Selection]) -> Selection:
     nest, structure = seams.NEST.get(), seams.ZIPPED.of(dataset)
 
     def join(batches: tuple[LocalBatch, ...]) -> LocalBatch:
-        return batches[0]._replace(data=nest.pack_sequence_as(structure, [batch.data for batch in batches]))
+        data = nest.pack_sequence_as(structure, [batch.data for batch in batches])
+        return batches[0]._replace(data=data, sums=sum(batch.sums for batch in batches))
 
     return Selection(
         map_elements(tf.data.Dataset.zip(tuple(part.dataset for part in parts)), join),

@@ -14,6 +14,7 @@ from ...system.register import Seam
 from .. import seams
 from ..agreement.comparison import agree_on_seed, other_weight
 from ..agreement.waiting import patch_waits
+from ..data.order import keep_order
 from ..process import PROCESS, multi_worker
 from .servers import keep_server, reach_idle_servers
 
@@ -65,6 +66,7 @@ def patch_strategies(
             if multi_worker(self):
                 agree_on_seed(self)
                 patch_waits()
+                keep_order()
             elif seam is seams.PS_INIT:
                 reach_idle_servers()
             else:

@@ -53,7 +53,7 @@ def patch_stops(together: Callable[[keras.Model], bool] = in_multi_worker_strate
             stock(self, *args, **kwargs)
             return
         # Before a callback saves them.
-        agree_on_state(self.model, since=f"since epoch {ACTIVITY.place().get('epoch', 1)}")
+        agree_on_state(self.model, epoch=ACTIVITY.place().get("epoch", 1))
         stock(self, *args, **kwargs)
         self.model.stop_training = agree_on_stop(self.model)
 

@@ -13,13 +13,23 @@ from ...system.activity import ACTIVITY
 from ...words import Argument
 from .. import seams
 from ..agreement.comparison import agree_on_end, ended_before
+from ..agreement.documents import Call
 from ..agreement.waiting import ended_before_whom
 from ..data.data_errors import readers_errors
 from ..data.worker_batches import Taken, batch_of, keep_totals, take, totals_of, yields_worker_batches
 from ..losses.loss_parts import has_own_loss
 from ..losses.metrics import Log, metrics_of_step
 from ..process import tell, worker_of
-from ..rows import LocalBatch, Tensors, absent_to_none, as_tensors, local_batch, part_of, rows_of_step
+from ..rows import (
+    LocalBatch,
+    Tensors,
+    absent_to_none,
+    as_tensors,
+    local_batch,
+    part_of,
+    rows_of_step,
+    weight_of_step,
+)
 from ..sums.collectives import pack, replica_sum, unpack
 from ..sums.instance_keys import mark_loop
 from .epochs import MOST_STEPS, StepsPerExecution
@@ -45,6 +55,11 @@ def _note_end(done: np.int32) -> bool:
     ACTIVITY.data_ended = ACTIVITY.place().get("step", 1) - 1 + int(done)
     ACTIVITY.changed()
     return True
+
+
+def _sums(part: Tensors) -> tf.Tensor:
+    """Return the sums of the rows of a step."""
+    return tf.convert_to_tensor(part.sums) if isinstance(part, LocalBatch) else tf.zeros(3, tf.float64)
 
 
 def _count_execution() -> bool:
@@ -99,7 +114,7 @@ class Executions:
         with readers_errors():
             ACTIVITY.enter()
             try:
-                outputs, totals = self._execute(
+                outputs, totals, sums = self._execute(
                     iterator, tf.constant(steps), tf.constant(report), totals_of(iterator)
                 )
             except tf.errors.InternalError as error:
@@ -114,39 +129,46 @@ class Executions:
                 agree_on_end(self._model)
                 raise StopIteration
             logs, reports = outputs.get_value()
+        if (call := Call.of(self._model)) is not None:
+            call.has_read(sums.numpy())
         if pace:
             pace.ended(time.perf_counter() - begin, float(reports))
         return logs  # type: ignore[no-any-return]
 
     def _execution(
         self, iterator: tf.data.Iterator, steps: tf.Tensor, report: tf.Tensor, totals: tf.Tensor
-    ) -> tuple[tf.experimental.Optional, tf.Tensor]:
-        """Run steps of an iterator, and return an optional of the logs, and what :func:`take` needs next."""
+    ) -> tuple[tf.experimental.Optional, tf.Tensor, tf.Tensor]:
+        """Run steps of an iterator.
+
+        Return an optional of the logs, what :func:`take` needs next, and the sums of the rows.
+        """
         first = take(iterator, totals, self._strategy)
         per_worker = yields_worker_batches(iterator)
         spec: list[tf.TypeSpec] = []
 
-        def run() -> tuple[Tensors, tf.Tensor]:
+        def run() -> tuple[Tensors, tuple[tf.Tensor, tf.Tensor]]:
             if self.pace is None and self._model.steps_per_execution == 1:
-                return self._on_replica(batch_of(first), per_worker), first.totals
+                part = batch_of(first)
+                return self._on_replica(part, per_worker), (first.totals, _sums(part))
             return self._several(iterator, first, steps)
 
-        def train() -> tuple[tf.experimental.Optional, tf.Tensor]:
+        def train() -> tuple[tf.experimental.Optional, tf.Tensor, tf.Tensor]:
             # Whether an execution has a step, and so a collective operation, is known only here.
             tf.numpy_function(_count_execution, [], tf.bool)
-            values, totals = self._finish(run, report)
+            values, read = self._finish(run, report)
             outputs = tf.experimental.Optional.from_value(values)
             spec.append(outputs.element_spec)
-            return outputs, totals
+            return outputs, *read
 
-        def end() -> tuple[tf.experimental.Optional, tf.Tensor]:
-            return tf.experimental.Optional.empty(spec[0] if spec else tf.TensorSpec([])), first.totals
+        def end() -> tuple[tf.experimental.Optional, tf.Tensor, tf.Tensor]:
+            nothing = tf.experimental.Optional.empty(spec[0] if spec else tf.TensorSpec([]))
+            return nothing, first.totals, tf.zeros(3, tf.float64)
 
         return tf.cond(first.more, train, end)  # type: ignore[no-any-return]
 
     def _batch_execution(self, part: LocalBatch) -> Tensors:
         """Run one step on the rows of a batch, and return its logs."""
-        (logs, _), _ = self._finish(lambda: (self._on_replica(part), None), tf.constant(0.0))
+        (logs, _), _ = self._finish(lambda: (self._on_replica(part), ()), tf.constant(0.0))
         return logs
 
     def _on_replica(self, part: Tensors, per_worker: bool = False) -> Tensors:
@@ -154,32 +176,35 @@ class Executions:
 
     def _several(
         self, iterator: tf.data.Iterator, first: Taken, steps: tf.Tensor
-    ) -> tuple[Tensors, tf.Tensor]:
+    ) -> tuple[Tensors, tuple[tf.Tensor, tf.Tensor]]:
         """Run up to ``steps`` steps, or until the data ends, as one loop in the graph."""
         start, pace = tf.experimental.Optional.empty(None), self.pace
         most_steps = max(MOST_STEPS, pace.steps) if pace else int(self._model.steps_per_execution)
         per_worker = yields_worker_batches(iterator)
 
-        def body(done: tf.Tensor, _: object, taken: Taken) -> tuple[object, ...]:
+        def body(done: tf.Tensor, _: object, taken: Taken, sums: tf.Tensor) -> tuple[object, ...]:
             mark_loop(done, most_steps)
-            latest = tf.experimental.Optional.from_value(self._on_replica(batch_of(taken), per_worker))
+            part = batch_of(taken)
+            latest = tf.experimental.Optional.from_value(self._on_replica(part, per_worker))
             # The loop's initial value needs the type that is known only after tracing the body.
             seams.OPTIONAL_SPEC.set(start, latest.element_spec)
             taken = tf.cond(
                 done + 1 < steps, lambda: take(iterator, taken.totals, self._strategy), lambda: taken
             )
-            return done + 1, latest, taken
+            weight = weight_of_step(tf.cast(done, tf.float64))
+            return done + 1, latest, taken, sums + weight * _sums(part)
 
-        def more(done: tf.Tensor, _: object, taken: Taken) -> tf.Tensor:
+        def more(done: tf.Tensor, _: object, taken: Taken, __: tf.Tensor) -> tf.Tensor:
             return tf.logical_and(done < steps, taken.more)
 
-        done, outputs, last = tf.while_loop(more, body, (tf.constant(0), start, first))
+        begin = (tf.constant(0), start, first, tf.zeros(3, tf.float64))
+        done, outputs, last, sums = tf.while_loop(more, body, begin)
         # If other workers have more data, the next collective operation waits for them without end.
         tf.cond(
             done < steps, lambda: tf.numpy_function(_note_end, [done], tf.bool), lambda: tf.constant(False)
         )
         seams.OPTIONAL_SPEC.set(outputs, seams.OPTIONAL_SPEC.of(start))
-        return outputs.get_value(), last.totals
+        return outputs.get_value(), (last.totals, sums)
 
     def _replica_step(self, part: Tensors, per_worker: bool) -> Tensors:
         """Run the step on this worker's rows of a batch."""
@@ -215,12 +240,12 @@ class Executions:
         return outputs
 
     def _finish(
-        self, steps: Callable[[], tuple[Tensors, tf.Tensor | None]], report: tf.Tensor
-    ) -> tuple[Tensors, tf.Tensor | None]:
+        self, steps: Callable[[], tuple[Tensors, tuple[tf.Tensor, ...]]], report: tf.Tensor
+    ) -> tuple[Tensors, tuple[tf.Tensor, ...]]:
         """Run steps, and let the workers agree on their logs and on what changed without the optimizer."""
         before = self._strategy.run(lambda: [tf.identity(v.value) for v in moving_statistics(self._model)])
-        outputs, totals = steps()
-        return self._strategy.run(self._agree, args=((outputs, report), before)), totals
+        outputs, read = steps()
+        return self._strategy.run(self._agree, args=((outputs, report), before)), read
 
     def _agree(self, outputs: Tensors, before: list[tf.Tensor]) -> Tensors:
         """Return the logs of all rows; change statistics by the mean of the workers' changes."""

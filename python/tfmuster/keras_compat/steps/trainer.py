@@ -14,7 +14,8 @@ from .. import seams
 from ..agreement.comparison import agree_on_call, agree_on_seed
 from ..agreement.documents import Call
 from ..data.data_errors import check_labels, generator_ended, raised
-from ..data.pipelines import shard_files
+from ..data.order import in_order, refuse_servers
+from ..data.pipelines import compared_of, shard_files
 from ..data.python_data import Recorded, share_order, take_generator
 from ..data.row_selection import select_rows
 from ..data.unreadable_rows import cause_in
@@ -55,6 +56,7 @@ def _distributed(
     by_position = policy in (policies.DATA, policies.AUTO, policies.FILE)
     if not by_position or len(strategy.extended.worker_devices) > 1:
         return strategy.experimental_distribute_dataset(dataset)
+    refuse_servers(dataset)
     selection = select_rows(dataset, worker, workers)
     if policy == policies.FILE and selection.reads_all:
         return shard_files(dataset, strategy)
@@ -62,11 +64,10 @@ def _distributed(
         tell("input", selection.why, selected=selection.dataset is not None)
     parts = selection.dataset
     if parts is None:
-        parts = worker_rows(dataset, worker, workers, num_parallel_calls=tf.data.AUTOTUNE if ahead else None)
-    options = tf.data.Options()
+        calls = tf.data.AUTOTUNE if ahead else None
+        parts = worker_rows(dataset, worker, workers, compared_of(dataset), num_parallel_calls=calls)
     # In another order, the workers' parts of a batch would overlap.
-    options.deterministic = True
-    return (parts.prefetch(tf.data.AUTOTUNE) if ahead else parts).with_options(options)
+    return in_order(parts.prefetch(tf.data.AUTOTUNE) if ahead else parts)
 
 
 def _prepare(epochs: EpochIterator, strategy: tf.distribute.Strategy, data: object) -> None:
@@ -87,7 +88,7 @@ def _prepare(epochs: EpochIterator, strategy: tf.distribute.Strategy, data: obje
     elif state.feed is not None:
         if several:
             # Without prefetching, which would wait for batches that nobody has requested.
-            dataset = worker_rows(dataset, *worker_of(strategy))
+            dataset = worker_rows(dataset, *worker_of(strategy), compared_of(dataset))
     elif (pipeline := attached_pipeline(dataset)) is not None:
         place = worker_of(strategy) if several else (None, 1)
         state.data_from = lambda batches: pipeline(*place, skip=batches)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from .registry import Result, add, case
 from .training import BATCH, ROWS, integers, numbers, small_network, trained
 
 X, Y = numbers(6), numbers(1, seed=2)
+ALONE = "TF_CONFIG" not in os.environ
 
 
 def on_data(name: str, **fit: Any) -> None:
@@ -310,6 +312,18 @@ def data_tf_data_in_any_order(folder: Path) -> Result:
     options.deterministic = False
     rows = tf.data.Dataset.from_tensor_slices((X, Y)).map(lambda x, y: (2 * x, y), num_parallel_calls=4)
     return trained(small_network(), rows.batch(ROWS).with_options(options), epochs=3)
+
+
+@case()
+def data_tf_data_of_steps_in_any_order(folder: Path) -> Result:
+    rows = tf.data.Dataset.range(4).interleave(
+        lambda i: tf.data.Dataset.from_tensor_slices((X, Y)).shard(4, i),
+        cycle_length=2,
+        num_parallel_calls=2,
+        deterministic=ALONE,
+    )
+    rows = rows.map(lambda x, y: (2 * x, y), num_parallel_calls=4, deterministic=ALONE)
+    return trained(small_network(), rows.batch(BATCH), epochs=3)
 
 
 @case()
