@@ -189,12 +189,16 @@ def test_sums_tell_another_order_and_not_another_rounding() -> None:
     swapped[[100, 101]] = swapped[[101, 100]]
     labels[100], labels[101] = 1, 2
     shuffled = rng.permutation(5000)
-    exact, weighted, sizes = sums_of_rows((floats, labels)).numpy()
+
+    def sums(*parts: Any) -> Any:
+        return sums_of_rows(tuple(map(tf.convert_to_tensor, parts))).numpy()
+
+    exact, weighted, sizes = sums(floats, labels)
     # Two rows are enough for whole numbers and texts.
-    assert sums_of_rows((floats, labels[swapped])).numpy()[0] != exact
-    assert sums_of_rows((tf.gather(texts, shuffled),)).numpy()[0] != sums_of_rows((texts,)).numpy()[0]
-    rounded = sums_of_rows((floats * np.float32(1 + 1e-6), labels)).numpy()
+    assert sums(floats, labels[swapped])[0] != exact
+    assert sums(tf.gather(texts, shuffled))[0] != sums(texts)[0]
+    rounded = sums(floats * np.float32(1 + 1e-6), labels)
     assert rounded[0] == exact and abs(rounded[1] - weighted) < 1e-5 * sizes
-    other = sums_of_rows((floats[shuffled], labels)).numpy()
+    other = sums(floats[shuffled], labels)
     assert abs(other[1] - weighted) > 1e-5 * sizes
-    assert not sums_of_rows(()).numpy().any()
+    assert not sums().any()
