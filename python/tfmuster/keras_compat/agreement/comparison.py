@@ -124,19 +124,19 @@ def ended_before(model: keras.Model, others: list[str], doing: str) -> DataError
     )
 
 
-def agree_on_stop(model: keras.Model) -> bool:
-    """Return whether ``model.stop_training`` is set on any worker, after the same epoch on all of them.
+def agree_on_stop(model: keras.Model, moment: str) -> bool:
+    """Return whether ``model.stop_training`` is set on any worker, at the end of an epoch or of a batch.
 
-    Raise a DataError if another worker is not at the end of this epoch.
+    Raise a DataError if another worker is not at such a moment.
     """
-    call = Call.of(model)
     # A list of callbacks may be used without fit().
     stops = bool(getattr(model, "stop_training", False))
+    call = Call.of(model)
     if call is None or not call.compared:
         return stops
-    differences = compare("the end of an epoch", {"stop_training": stops}, f"call {call.name}")
+    differences = compare(f"the end of {moment}", {"stop_training": stops}, f"call {call.name}")
     one_stops = differences.pop("stop_training", None) is not None
-    refuse("an epoch ends", differences)
+    refuse(f"{moment} ends", differences)
     return stops or one_stops
 
 

@@ -175,18 +175,28 @@ def _callback(callback: keras.callbacks.Callback) -> Tree:
 
 def _changes(callback: keras.callbacks.Callback) -> bool:
     """Return whether the code of a callback changes the training."""
-    if type(callback).__module__.startswith("tfmuster."):
-        return False
-    methods = [value for kind in type(callback).__mro__[:-1] for value in vars(kind).values()]
-    functions = [
-        value for value in (*methods, *_attributes(callback).values()) if isinstance(value, _FUNCTIONS)
-    ]
-    return any(
+    return not type(callback).__module__.startswith("tfmuster.") and any(
         (step.opname == "STORE_ATTR" and step.argval in _ASSIGNED) or step.argval in _CALLED
-        for function in functions
-        for code in _codes(function)
+        for code in _codes_of(callback)
         for step in dis.get_instructions(code)
     )
+
+
+def uses(callback: keras.callbacks.Callback, name: str) -> bool:
+    """Return whether code of the program in a callback has a name, such as that of an attribute."""
+    return any(
+        name in (*code.co_names, *code.co_consts)
+        for code in _codes_of(callback)
+        if not is_library(code.co_filename)
+    )
+
+
+def _codes_of(callback: keras.callbacks.Callback) -> Iterator[types.CodeType]:
+    """Yield the code of a callback's methods, and of the functions that it has."""
+    methods = [value for kind in type(callback).__mro__[:-1] for value in vars(kind).values()]
+    for value in (*methods, *_attributes(callback).values()):
+        if isinstance(value, _FUNCTIONS):
+            yield from _codes(value)
 
 
 def _attributes(callback: object) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from ...system.activity import ACTIVITY
 from .. import seams
 from ..agreement.comparison import agree_on_stop
 from ..agreement.documents import Call
+from ..agreement.meaning import uses
 from ..agreement.state import agree_on_state
 from ..process import in_multi_worker_strategy
 
@@ -21,6 +22,9 @@ _BATCH_METHODS = (
     *("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end"),
     *("on_test_batch_begin", "on_test_batch_end"),
 )
+
+#: Whether the workers agree on the end of a training after each batch.
+_ASKS = "_tfmuster_asks"
 
 _chose_steps: weakref.WeakSet[keras.Model] = weakref.WeakSet()
 
@@ -44,20 +48,36 @@ def patch_callback_list(
 
 
 def patch_stops(together: Callable[[keras.Model], bool] = in_multi_worker_strategy) -> None:
-    """Let all workers stop a ``fit`` after the same epoch, also if a callback of one worker stops it."""
-    stock = seams.CALLBACKS_EPOCH_END.get()
+    """Let all workers stop a ``fit`` after the same epoch or step, also if a callback of one worker stops it.
 
-    @functools.wraps(stock)
+    At the end of an epoch, before a callback saves them, the workers compare their weights.
+    """
+    stock_epoch_end, stock_batch_end = seams.CALLBACKS_EPOCH_END.get(), seams.CALLBACKS_BATCH_END.get()
+
+    @seams.CALLBACKS_EPOCH_END.wrap
     def on_epoch_end(self: keras.callbacks.CallbackList, *args: object, **kwargs: object) -> None:
         if not together(self.model):
-            stock(self, *args, **kwargs)
+            stock_epoch_end(self, *args, **kwargs)
             return
-        # Before a callback saves them.
         agree_on_state(self.model, epoch=ACTIVITY.place().get("epoch", 1))
-        stock(self, *args, **kwargs)
-        self.model.stop_training = agree_on_stop(self.model)
+        stock_epoch_end(self, *args, **kwargs)
+        self.model.stop_training = agree_on_stop(self.model, "an epoch")
 
-    seams.CALLBACKS_EPOCH_END.replace(on_epoch_end)
+    @seams.CALLBACKS_BATCH_END.wrap
+    def on_train_batch_end(self: keras.callbacks.CallbackList, *args: object, **kwargs: object) -> None:
+        stock_batch_end(self, *args, **kwargs)
+        if _ASKS not in self.__dict__:
+            self.__dict__[_ASKS] = together(self.model) and any(map(_stops_between_batches, self.callbacks))
+        if self.__dict__[_ASKS]:
+            self.model.stop_training = agree_on_stop(self.model, "a batch")
+
+
+def _stops_between_batches(callback: keras.callbacks.Callback) -> bool:
+    """Return whether a callback of the program may stop a training on one worker alone, after a batch.
+
+    Keras's own see the same logs on all workers.
+    """
+    return overrides(callback, _BATCH_METHODS) and uses(callback, "stop_training")
 
 
 def may_choose(model: keras.Model) -> bool:
