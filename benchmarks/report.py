@@ -36,6 +36,7 @@ PROGRAMS = {
     "wire": [],
     "ranks": [],
     "steps": [],
+    "agreement": [],
     "models": [],
     "input": [],
     "input, larger than memory": ["--large", "8"],

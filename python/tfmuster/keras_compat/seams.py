@@ -268,6 +268,10 @@ _CALLBACKS = "keras.src.callbacks.callback_list:CallbackList."
 CALLBACKS_INIT = Seam(f"{_CALLBACKS}__init__", "every fit writes metrics, and saves at a signal")
 CALLBACKS_EPOCH_END = Seam(f"{_CALLBACKS}on_epoch_end", "all workers stop after the same epoch")
 CALLBACKS_BATCH_END = Seam(f"{_CALLBACKS}on_train_batch_end", "all workers stop after the same step")
+ACCUMULATED = Private(
+    "keras.src.optimizers.base_optimizer:BaseOptimizer._accumulated_gradients",
+    "the workers compare their weights, and each one accumulates gradients of its own",
+)
 
 # Losses.
 

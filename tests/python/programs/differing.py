@@ -102,6 +102,16 @@ class SeesBatches(keras.callbacks.Callback):
         pass
 
 
+def of_servers():
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    config = service.WorkerConfig(dispatcher_address=dispatcher.target.split("://")[1])
+    server = service.WorkerServer(config)
+    distribute = service.distribute(processing_mode="parallel_epochs", service=dispatcher.target)
+    # They run as long as somebody has them.
+    return slices(x, y).apply(distribute).prefetch(2), server, dispatcher
+
+
 def with_noise(a, b):
     return a + tf.random.uniform([]), b
 
@@ -144,6 +154,7 @@ DIFFERENT = {
     "learning rate that a callback sets": lambda: fit(callbacks=[SetsRate()], epochs=4),
     "weights that a callback sets": lambda: fit(callbacks=[HalvesWeights()], epochs=4),
     "values before predict": lambda: changed(halve_weights).predict(x, verbose=0),
+    "rows of servers": lambda: fit(data=of_servers()[0]),
     "order of a later epoch": lambda: fit(data=ShufflesByItself(), epochs=4),
     "validation": lambda: fit(validation_data=(x, y) if index == 0 else None),
     "evaluate": lambda: shared.evaluate(x[own], y[own], verbose=0),

@@ -41,8 +41,8 @@ _ARITHMETIC: Final = "processors and GPUs"
 _ROUNDING: Final = 1e-5
 _ADVICE: Final = Words(
     "set weights and learning rates on every worker alike: pass what one worker has read or drawn through "
-    "{}. If the program sets none, memory or a network has changed bits, and the job can go on from its last "
-    "checkpoint, at which all workers agreed",
+    "{}. If the program sets none, memory or a network has changed bits, and the job can continue from its "
+    "last checkpoint, at which all workers agreed",
     Code("tfmuster.broadcast()", "broadcast()"),
 )
 
@@ -53,6 +53,14 @@ def state_of(model: keras.Model) -> list[keras.Variable]:
     optimizer = getattr(model, "optimizer", None)
     variables = [*model.variables, *(optimizer.variables if optimizer is not None else ())]
     return [variable for variable in variables if id(variable) not in metrics]
+
+
+def _common(model: keras.Model) -> list[keras.Variable]:
+    """Return the variables that all workers have alike: not the gradients that each one accumulates."""
+    optimizer = getattr(model, "optimizer", None)
+    optimizers = optimizer, getattr(optimizer, "inner_optimizer", None)
+    own = {id(variable) for one in optimizers for variable in seams.ACCUMULATED.of(one, None) or ()}
+    return [variable for variable in state_of(model) if id(variable) not in own]
 
 
 def metrics_of(model: keras.Model) -> list[keras.Variable]:
@@ -105,7 +113,7 @@ def _are_close(texts: list[str]) -> bool:
 
 def refuse_other_values(model: keras.Model, *, since: str, kind: type[DataError] = DataError) -> None:
     """Raise an error of a kind that names the first value that differs, unless only the rounding does."""
-    duty, state = "compare its weights", state_of(model)
+    duty, state = "compare its weights", _common(model)
     about = {_NUMBER: len(state), _ARITHMETIC: _arithmetic()}
     different = compare("the weights", about, duty)
     rounds = different.pop(_ARITHMETIC, None) is not None
@@ -124,7 +132,7 @@ def refuse_other_values(model: keras.Model, *, since: str, kind: type[DataError]
     first_name = next(iter(rates or different))
     name, values = names[first_name], different[first_name].values
     text = name
-    if first_name == _NUMBER or not state[int(first_name)].shape:
+    if first_name == _NUMBER or len(state[int(first_name)].shape) == 0:
         text += f", {values[1][0]} for {values[0][0]}"
     if len(different) > 1:
         text += f" (the first of {len(different)})"
@@ -144,9 +152,9 @@ def _checksum(values: npt.NDArray[Any]) -> str:
 
 
 def _values_of(model: keras.Model) -> Iterator[npt.NDArray[Any]]:
-    """Yield what this worker has of each variable of a model's state."""
+    """Yield what this worker has of each variable that all have alike."""
     strategy = seams.MODEL_STRATEGY.of(model, None)
-    for variable in state_of(model):
+    for variable in _common(model):
         value = variable.value
         if strategy is not None:
             # Reading a variable of all workers may wait for them.
