@@ -53,6 +53,20 @@ Full output: HERE/runs/train/logs/worker-1.log
     )
 
 
+def test_a_folder_that_another_worker_has_just_made(tmp_path: Path) -> None:
+    """But not one that was there before the job, nor a file that nobody has made."""
+    advice = "in a block `with tfmuster.chief_first():`"
+    assert advice in of_workers(
+        tmp_path, "train.py", TASK, "time.sleep(index)", "os.mkdir('made')", "time.sleep(9)"
+    )
+    assert advice in of_workers(
+        tmp_path, "train.py", TASK, "time.sleep(index)", "os.rmdir('made')", "time.sleep(9)"
+    )
+    write(tmp_path, "data.txt", "")
+    for line in ("os.mkdir('data.txt')", "open('no/data.txt')"):
+        assert "chief_first" not in of_workers(tmp_path, "train.py", TASK, line)
+
+
 def test_a_failure_that_the_others_hear_of_is_shown_once(tmp_path: Path) -> None:
     lines = [TASK, "import tfmuster", "from tfmuster.rendezvous.task.join import join_cluster"]
     lines += ["join_cluster(tfmuster.current_task())", "if index: raise ValueError('bad digit')"]

@@ -18,6 +18,13 @@ from ...environment import ERROR_FILE_VARIABLE
 from ...errors import TfmusterError
 from ...system.replace import replacing_file
 
+_AS_ONE = (
+    "another worker may have made or removed it a moment before: let one worker of each machine do so before "
+    "the others, in a block `with tfmuster.chief_first():`"
+)
+#: How long ago that was at most, in seconds.
+_MOMENT = 10.0
+
 #: In a worker's note: what it has not printed of its error, for its log.
 UNPRINTED = "unprinted"
 
@@ -26,7 +33,8 @@ def leave_note(error: BaseException, *, age: float = 0.0) -> None:
     """Write the error that ends this worker, unless it has noted a cause before, such as a stall."""
     path = os.environ.get(ERROR_FILE_VARIABLE)
     if path is not None and not _has_noted(path):
-        write_note(Path(path), note_of(error, age=age))
+        fix = {"fix": _AS_ONE} if _may_have_raced(error) else {}
+        write_note(Path(path), note_of(error, age=age) | fix)
 
 
 def note_of(error: BaseException, *, age: float = 0.0) -> dict[str, Any]:
@@ -52,6 +60,23 @@ def write_note(path: Path, note: Mapping[str, Any]) -> None:
     text = json.dumps({"traceback": "", **note, "pid": os.getpid()}, default=str, ensure_ascii=False)
     with contextlib.suppress(OSError), replacing_file(path) as file:
         file.write(text.encode(errors="replace"))
+
+
+def _may_have_raced(error: BaseException) -> bool:
+    """Return whether one of several workers misses or finds a file that was made or removed just now."""
+    if not isinstance(error, (FileExistsError, FileNotFoundError)) or not isinstance(error.filename, str):
+        return False
+    path = Path(error.filename)
+    try:
+        jobs = json.loads(os.environ["TF_CONFIG"])["cluster"]
+        changed = (path if isinstance(error, FileExistsError) else path.absolute().parent).stat().st_ctime
+        ticks = float(Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
+        began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, KeyError, TypeError, ValueError):
+        return False
+    # What has changed before, such as the folder of runs, is not the program's.
+    several = sum(len(jobs.get(job, ())) for job in ("chief", "worker")) > 1
+    return several and changed > max(began, time.time() - _MOMENT)
 
 
 def _has_noted(path: str) -> bool:

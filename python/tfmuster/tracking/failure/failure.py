@@ -175,7 +175,8 @@ class Failure:
     def report(self, *, shown: bool = False) -> str:
         """Describe the failure. With `shown`, a traceback replaces the last lines, which were shown."""
         details = self.details(shown=shown and self.traceback.startswith(HEADER))
-        advice = self.advice()
+        # An error of tfmuster itself says what to do in its text.
+        advice = self.advice() or (None if self.fix is None or self.fix in self.error else self.fix)
         fix = [f"To do: {advice}"] if advice else []
         return "\n".join([self.headline(), *details, "", f"Full output: {self.log}", *fix])
 
