@@ -59,8 +59,9 @@ class ProcessState:
     #: Whether a default strategy of the program is being made, or has been (``launch --distribute``).
     makes_default: bool = False
     default: Any = None
-    #: Compares the calls of all workers, by a name and a document; None if nothing is compared.
-    compare: Callable[[str, Mapping[str, Any]], Agreement] | None = None
+    #: Compares the calls of all workers, by a name, a document, and a ``timeout`` in seconds if they need not
+    #: come; None if nothing is compared.
+    compare: Callable[..., Agreement] | None = None
     #: Called when another worker has aborted a sum; it raises that worker's failure if it learns of one.
     raise_cause: Callable[[], None] | None = None
     #: Who is told what is decided for the program, and what has been told.

@@ -37,6 +37,8 @@ class Activity:
         self.executions = 0
         #: Batches of the epoch after which this worker's data ended within an execution; None if it did not.
         self.data_ended: int | None = None
+        #: The variable that this process makes together with the others, if it does.
+        self.making: str | None = None
         #: R's calls when it last made a call such as ``fit``, one per line.
         self.r_calls = ""
         #: Called when a call begins or ends.
@@ -116,6 +118,7 @@ class Activity:
             "unchanged": still if self._library else now - self._changed,
             "still": still,
             **({"ended": self.data_ended} if self.data_ended is not None else {}),
+            **({"making": self.making} if self.making is not None else {}),
         }
 
 
@@ -172,6 +175,8 @@ def _bytes_moved() -> int:
 
 def place_text(doing: Mapping[str, Any]) -> str:
     """Describe a report in words: ``in fit, epoch 1 of 3, step 5 of 81, waiting in TensorFlow``."""
+    if doing.get("making"):
+        return f"making {doing['making']}"
     words = [f"in {doing['call']}"] if doing.get("call") else ["outside of fit, evaluate, and predict"]
     for name in ("epoch", "step"):
         if doing.get(name) is not None:

@@ -139,6 +139,20 @@ def test_a_weight_of_another_shape_is_named(tmp_path: Path) -> None:
     assert "build the same model on every worker" in done.stderr
 
 
+def test_a_variable_that_one_worker_makes_alone_is_named(tmp_path: Path) -> None:
+    """A random number of Keras makes one: the state of its generator."""
+    program = PROGRAMS / "differing.py"
+    done = tfmuster("launch", "-n", 2, program, "variable", cwd=tmp_path, limit=120)
+    assert done.returncode == 1
+    assert "All workers must make the same variables in the same order." in done.stderr
+    lines = {line.strip(): number for number, line in enumerate(program.read_text().splitlines(), 1)}
+    for making, code in (
+        ("making seed_generator_state ", "sample = keras.random.normal((2,)) if index == 0 else None"),
+        ("making kernel ", "keras.layers.Dense(3).build((None, 8))"),
+    ):
+        assert f"{making}({program}, line {lines[code]}: {code})" in done.stderr, done.stderr
+
+
 def test_predictions_of_unknown_rows_are_refused(tmp_path: Path) -> None:
     """The model returns some of the rows, and each worker another number of them."""
     done = tfmuster("launch", "-n", 2, PROGRAMS / "differing.py", "rows", cwd=tmp_path, limit=120)

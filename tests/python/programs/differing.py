@@ -198,6 +198,10 @@ if "alone" in sys.argv:
 if "shape" in sys.argv:
     # As if each worker took the number of classes from its own rows.
     model(units=4 + index)
+if "variable" in sys.argv:
+    with strategy.scope():
+        sample = keras.random.normal((2,)) if index == 0 else None
+        keras.layers.Dense(3).build((None, 8))
 if "rows" in sys.argv:
     with strategy.scope():
         some = keras.layers.Lambda(lambda rows: tf.boolean_mask(rows, rows[:, 0] > 0.3))

@@ -19,7 +19,7 @@ from ...system.generators import job_seed, seed_generators, seed_tensorflow, ten
 from ..process import PROCESS, is_chief
 from .documents import SAMPLE, Call, close, document_of, plain_name, weights_of
 from .meaning import Tree, digest_of, meaning_of, text_of
-from .refusals import CHOOSES, PROGRAM, compare, refuse, rows_advice
+from .refusals import CHOOSES, PROGRAM, compare, refuse, rows_advice, tasks_text
 from .state import checksum_of, refuse_other_values
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _VALUES: Final = "values"
 #: How many parts of a part are compared one by one if their digests differ.
 _MOST_PARTS: Final = 500
+#: Until when the chief knows what another worker makes, in seconds: reports come once a second.
+_REPORT_SECONDS: Final = 3.0
 #: What TensorFlow says of a collective operation of tensors of different shapes.
 _OTHER_SHAPE = re.compile(
     r"Op at device /job:(\w+)/replica:\d+/task:(\d+)/\S* expected shape (\[.*?\]) "
@@ -145,6 +147,33 @@ def agree_on_weight(name: str, value: npt.NDArray[np.generic] | jax.Array) -> No
     weight = f"{plain_name(name)} {tuple(value.shape)} {value.dtype}"
     differences = compare("making a weight", {"weight": weight}, "make the same weights")
     refuse("they make a weight", differences)
+
+
+def other_variable(making: str, text: str) -> DataError | None:
+    """Return the error for workers that make different variables at the same time, or None.
+
+    ``text`` is TensorFlow's error about the chief's first value of each variable, which all get.
+    """
+    if PROCESS.compare is None or "ollective" not in text or " expected " not in text:
+        return None
+    # The chief may wait in TensorFlow, and can't come. Its report says what it makes.
+    answer = PROCESS.compare("making a variable", {"variable": making}, timeout=_REPORT_SECONDS)
+    others = [
+        f"{tasks_text(tasks)} {value}"
+        for entry in answer.differences
+        for value, tasks in entry.values
+        if value != making
+    ]
+    others += [f"{task} is {doing}" for task, doing in answer.absent.items() if making not in doing]
+    if not others:
+        return None
+    return DataError(
+        "All workers must make the same variables in the same order.",
+        found=f"this worker is making {making}; {'; '.join(others)}",
+        fix="make models, layers, optimizers, metrics and random numbers of keras.random on every worker, "
+        "also if only the chief uses them",
+        reason="workers-differ",
+    )
 
 
 def other_weight(name: str, text: str) -> DataError | None:

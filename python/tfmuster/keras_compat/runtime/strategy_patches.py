@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ...system.activity import ACTIVITY
 from ...system.register import Seam
+from ...system.user_code import user_line
 from .. import seams
-from ..agreement.comparison import agree_on_seed, other_weight
+from ..agreement.comparison import agree_on_seed, other_variable, other_weight
+from ..agreement.documents import plain_name
 from ..agreement.waiting import patch_waits
 from ..data.order import keep_order
 from ..process import PROCESS, multi_worker
@@ -119,20 +122,24 @@ def patch_strategies(
 
 
 def _name_other_weights() -> None:
-    """Raise a DataError if the workers make a weight in different shapes, for example of different data."""
+    """Raise a DataError if the workers make different variables, or weights of different shapes."""
     import tensorflow as tf
 
     stock = seams.CREATE_VARIABLE.get()
 
     @seams.CREATE_VARIABLE.wrap
     def create(self: Any, *args: object, **kwargs: object) -> Any:
+        name = str(kwargs.get("name") or "a weight")
+        ACTIVITY.making = f"{plain_name(name)} ({user_line() or 'in no line of the program'})"
         try:
             return stock(self, *args, **kwargs)
-        except tf.errors.InvalidArgumentError as error:
-            other = other_weight(str(kwargs.get("name") or "a weight"), str(error))
+        except (tf.errors.InvalidArgumentError, tf.errors.InternalError) as error:
+            other = other_variable(ACTIVITY.making, str(error)) or other_weight(name, str(error))
             if other is None:
                 raise
             raise other from None
+        finally:
+            ACTIVITY.making = None
 
 
 def _mirror_own_devices() -> None:

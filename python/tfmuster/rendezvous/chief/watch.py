@@ -18,6 +18,8 @@ from .stalls import TaskReport, cannot_come, find_stall
 KINDS: Final = ("agree", "doing", "leave", "points")
 #: A task that has not reported for so long does not respond, in seconds.
 _SILENT_SECONDS: Final = 5.0
+#: Texts of a report, and how long they may be.
+_TEXTS: Final = {"call": 40, "library": 40, "making": 200}
 _NUMBERS: Final = ("executions", "unchanged", "still", "epoch", "epochs", "step", "steps", "ended")
 
 
@@ -108,5 +110,5 @@ def _checked(doing: object) -> dict[str, Any]:
         raise ValueError("not a report")
     known: dict[str, Any] = {name: float(doing[name]) for name in _NUMBERS if name in doing}
     known |= {name: int(known[name]) for name in known if name not in ("unchanged", "still")}
-    texts = {name: bounded_text(doing.get(name) or "", 40) for name in ("call", "library")}
+    texts = {name: bounded_text(doing.get(name) or "", length) for name, length in _TEXTS.items()}
     return {**known, **texts, "inside": bool(doing.get("inside"))}
