@@ -183,9 +183,8 @@ def _multi_worker_mirrored(
         if gradient_dtype is not None:
             set_gradient_dtype(present, gradient_dtype)
         return present
-    from ..keras_compat.agreement.comparison import agree_on_seed
-    from ..keras_compat.agreement.waiting import patch_waits
     from ..keras_compat.runtime.starting import check_not_started
+    from ..keras_compat.runtime.strategy_patches import train_together
 
     dtype = wanted_dtype() if gradient_dtype is None else checked_dtype(gradient_dtype)
     tf = import_tensorflow()
@@ -202,8 +201,7 @@ def _multi_worker_mirrored(
     strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     PROCESS.strategy, PROCESS.task, PROCESS.communication = strategy, task, how
     set_gradient_dtype(strategy, dtype)
-    agree_on_seed(strategy)
-    patch_waits()
+    train_together(strategy)
     all_connected()
     return strategy
 

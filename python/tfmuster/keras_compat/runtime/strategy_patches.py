@@ -67,9 +67,7 @@ def patch_strategies(
             begin()
             stock(self, *args, **kwargs)
             if multi_worker(self):
-                agree_on_seed(self)
-                patch_waits()
-                keep_order()
+                train_together(self)
             elif seam is seams.PS_INIT:
                 reach_idle_servers()
             else:
@@ -119,6 +117,13 @@ def patch_strategies(
     def join(self: Any) -> None:
         waits()
         stock_join(self)
+
+
+def train_together(strategy: tf.distribute.Strategy) -> None:
+    """Prepare this process for what it does together with the other workers of a new strategy."""
+    agree_on_seed(strategy)
+    patch_waits()
+    keep_order()
 
 
 def _name_other_weights() -> None:
