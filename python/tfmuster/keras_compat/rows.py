@@ -219,31 +219,32 @@ def weight_of_step(number: Count) -> float | tf.Tensor:
 def sums_of_rows(batch: Tensors) -> tf.Tensor:
     """Return sums of some values of each row, in which the order of rows counts; float64 of shape [3].
 
-    The first sum is of whole numbers and texts, whose bits are mixed; the second one of other numbers, which
+    The first sum is a fingerprint of whole numbers and texts; the second one is of other numbers, which
     machines may compute in slightly different ways; the third one of the sizes of these.
     """
     import tensorflow as tf
 
-    mixed, weighted, sizes = tf.constant(0, tf.int64), tf.zeros([], tf.float64), tf.zeros([], tf.float64)
+    exact, weighted, sizes = tf.constant(0, tf.int64), tf.zeros([], tf.float64), tf.zeros([], tf.float64)
     for tensor in tf.nest.flatten(batch, expand_composites=True):
         if not isinstance(tensor, tf.Tensor) or not tensor.shape.rank:
             continue
-        values = tf.reshape(tensor, [tf.shape(tensor)[0], -1] if tensor.shape.rank > 1 else [-1, 1])
-        some = tf.reshape(values[:, :: max(1, (values.shape[1] or 1) // _MOST_VALUES)], [-1])
-        places = tf.range(tf.size(some, out_type=tf.int64))
-        if some.dtype.is_floating:
+        if tensor.dtype.is_floating:
+            some = tensor
+            if tensor.shape.rank > 1:
+                values = tf.reshape(tensor, [tf.shape(tensor)[0], -1])
+                size = tensor.shape[1:].num_elements() or tf.shape(values)[1]
+                some = tf.reshape(values[:, :: size // _MOST_VALUES + 1], [-1])
             numbers = tf.cast(some, tf.float64)
-            weighted += tf.reduce_sum(numbers * (tf.cast(places, tf.float64) * _GOLDEN % 1.0))
+            places = tf.range(tf.size(some), dtype=tf.float64)
+            weighted += tf.reduce_sum(numbers * (places * _GOLDEN % 1.0))
             sizes += tf.reduce_sum(tf.abs(numbers))
-        elif some.dtype.is_integer or some.dtype in (tf.bool, tf.string):
-            text = some.dtype == tf.string
-            numbers = tf.strings.to_hash_bucket_fast(some, 2**62) if text else tf.cast(some, tf.int64)
-            numbers = (numbers + places * _SPREAD) * _SPREAD
-            high = tf.bitwise.right_shift(numbers, tf.constant(29, tf.int64))
-            mixed = mixed * _SPREAD + tf.reduce_sum(tf.bitwise.bitwise_xor(numbers, high) * _SPREAD)
+        elif tensor.dtype.is_integer or tensor.dtype in (tf.bool, tf.string):
+            # One row of all bytes, so that the order of rows counts.
+            digest = tf.raw_ops.Fingerprint(data=tf.reshape(tensor, [1, -1]), method="farmhash64")
+            exact = exact * _SPREAD + tf.bitcast(digest, tf.int64)[0]
     # As many bits as a float64 holds, with room for a sum.
-    mixed = tf.cast(tf.bitwise.bitwise_and(mixed, tf.constant(2**48 - 1, tf.int64)), tf.float64)
-    return tf.stack([mixed, weighted, sizes])
+    exact = tf.cast(tf.bitwise.bitwise_and(exact, tf.constant(2**48 - 1, tf.int64)), tf.float64)
+    return tf.stack([exact, weighted, sizes])
 
 
 def rows_of(batch: Tensors) -> tf.Tensor:

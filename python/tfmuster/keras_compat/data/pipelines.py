@@ -104,8 +104,9 @@ def impure_operation(function: tf.types.experimental.ConcreteFunction) -> str | 
 def compared_of(dataset: tf.data.Dataset) -> Callable[[Tensors], Tensors]:
     """Return a function of a batch of a data set: what must be equal on all workers that read it.
 
-    Inputs that Python code makes may have random numbers that depend on its threads, and so may all that
-    TensorFlow draws: such an augmentation differs between workers, and every row is still trained on once.
+    Labels and sample weights tell another order, too, and take less time than inputs. Inputs that Python code
+    makes may have random numbers that depend on its threads. What TensorFlow draws may differ between
+    workers: an augmented row is still trained on once.
     """
     kept: Callable[[Tensors], Tensors] | None = dataset.__dict__.get(_COMPARED)
     if kept is None:
@@ -122,9 +123,14 @@ def _compared_of(dataset: tf.data.Dataset) -> Callable[[Tensors], Tensors]:
             names |= {name for name, stateful in operations_of(wrapper.function.graph) if stateful}
     if any("Random" in name for name in names):
         return lambda batch: ()
-    if any("PyFunc" in name for name in names):
-        return lambda batch: batch[1:] if isinstance(batch, tuple) else ()
-    return lambda batch: batch
+    of_python = any("PyFunc" in name for name in names)
+
+    def compared(batch: Tensors) -> Tensors:
+        if isinstance(batch, tuple) and len(batch) > 1:
+            return batch[1:]
+        return () if of_python else batch
+
+    return compared
 
 
 def operations_of(graph: tf.Graph) -> Iterator[tuple[str, bool]]:
