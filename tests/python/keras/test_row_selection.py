@@ -10,7 +10,8 @@ import pytest
 
 from tfmuster.keras_compat.data.pipelines import patch_shuffle
 from tfmuster.keras_compat.data.row_selection import select_rows
-from tfmuster.keras_compat.rows import local_batch, sums_of_rows
+from tfmuster.keras_compat.row_sums import sums_of_rows
+from tfmuster.keras_compat.rows import local_batch
 
 WORKERS = (1, 2, 3, 4)
 

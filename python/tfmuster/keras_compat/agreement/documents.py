@@ -21,7 +21,8 @@ import numpy as np
 from ...system.activity import ACTIVITY
 from .. import seams
 from ..process import keras_backend
-from ..rows import OfLength, weight_of_step
+from ..row_sums import weight_of_step
+from ..rows import OfLength
 
 if TYPE_CHECKING:
     import keras

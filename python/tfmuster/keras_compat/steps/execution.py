@@ -20,16 +20,8 @@ from ..data.worker_batches import Taken, batch_of, keep_totals, take, totals_of,
 from ..losses.loss_parts import has_own_loss
 from ..losses.metrics import Log, metrics_of_step
 from ..process import tell, worker_of
-from ..rows import (
-    LocalBatch,
-    Tensors,
-    absent_to_none,
-    as_tensors,
-    local_batch,
-    part_of,
-    rows_of_step,
-    weight_of_step,
-)
+from ..row_sums import weight_of_step
+from ..rows import LocalBatch, Tensors, absent_to_none, as_tensors, local_batch, part_of, rows_of_step
 from ..sums.collectives import pack, replica_sum, unpack
 from ..sums.instance_keys import mark_loop
 from .epochs import MOST_STEPS, StepsPerExecution
