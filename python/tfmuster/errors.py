@@ -117,7 +117,7 @@ class DataError(TfmusterError):
 
 
 class StateError(DataError):
-    """The workers' weights differ during a training, which can go on from a checkpoint: no usage error."""
+    """The workers' weights differ during a training, which can continue from a checkpoint: no usage error."""
 
     exit_code = EXIT_WORKER_FAILED
 

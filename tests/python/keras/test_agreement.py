@@ -23,6 +23,7 @@ EQUAL = {
     "random inputs",
     "unknown length",
     "numbers that differ in the last digits",
+    "weights that other processors round",
     "predict",
 }
 #: What the first line of each error says.
@@ -48,6 +49,7 @@ DIFFERENT = {
     "callback that sets": "worker 0 has callbacks that change the training LearningRateScheduler, worker 1 ",
     "setting of a callback": "worker 0 has callback: EarlyStopping (1): patience 2, worker 1 has ",
     "values of weights": "The weights of worker 1 differ from those of worker 0 when fit begins: sequential_",
+    "values of weights on other processors": "when fit begins: sequential_",
     "learning rate": "when fit begins: worker 0 has optimizer: learning_rate 0.00",
     "learning rate that a callback sets": "/learning_rate, 0.5 for 0.01 (the first of 5).",
     "weights that a callback sets": "differ from those of worker 0 since epoch 2: sequential_",

@@ -62,6 +62,21 @@ def halve_weights(model):
     model.set_weights([weight / 2 for weight in model.get_weights()])
 
 
+def as_of_other_processors(change):
+    """Train a model of which worker 1 has other values, as if the workers had different processors."""
+    from tfmuster.keras_compat.agreement import state
+
+    stock, state._arithmetic = state._arithmetic, lambda: f"processor {index}"
+    try:
+        fit(changed(change), epochs=2)
+    finally:
+        state._arithmetic = stock
+
+
+def round_weights(model):
+    model.set_weights([weight * np.float32(1 + 1e-6) for weight in model.get_weights()])
+
+
 class ShufflesByItself(keras.utils.PyDataset):
     """Its order differs from the second epoch on."""
 
@@ -150,6 +165,7 @@ DIFFERENT = {
         callbacks=[keras.callbacks.EarlyStopping("loss", patience=2 + index)]
     ),
     "values of weights": lambda: fit(changed(halve_weights)),
+    "values of weights on other processors": lambda: as_of_other_processors(halve_weights),
     "learning rate": lambda: fit(changed(lambda made: setattr(made.optimizer, "learning_rate", 0.5))),
     "learning rate that a callback sets": lambda: fit(callbacks=[SetsRate()], epochs=4),
     "weights that a callback sets": lambda: fit(callbacks=[HalvesWeights()], epochs=4),
@@ -176,6 +192,7 @@ EQUAL = {
     ),
     "unknown length": lambda: fit(data=slices(x, y).filter(lambda a, _: tf.size(a) > 0), epochs=2),
     "numbers that differ in the last digits": lambda: fit(data=(x * (1 + 1e-6 * index), y)),
+    "weights that other processors round": lambda: as_of_other_processors(round_weights),
     "predict": lambda: shared.predict(x, verbose=0),
 }
 

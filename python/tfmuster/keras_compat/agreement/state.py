@@ -165,8 +165,8 @@ def _values_of(model: keras.Model) -> Iterator[npt.NDArray[Any]]:
 
 
 def _shown(values: npt.NDArray[Any]) -> str:
-    """Return what an error shows of values: the number, if there is one."""
-    return f"{values.item():.6g}" if values.ndim == 0 and values.dtype.kind in "biuf" else _checksum(values)
+    """Return what an error shows of values: the number with all its digits, if there is one."""
+    return str(values[()]) if values.ndim == 0 and values.dtype.kind in "biuf" else _checksum(values)
 
 
 def _size(values: npt.NDArray[Any]) -> str:
