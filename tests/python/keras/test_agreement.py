@@ -11,6 +11,7 @@ import pytest
 
 from support.launching import tfmuster
 from support.paths import PROGRAMS
+from support.r import NEEDS_R
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -62,6 +63,14 @@ DIFFERENT = {
     "call": "must make the same call. They differ: worker 0: fit; worker 1: evaluate",
     "seed": "when fit begins: worker 0 has data set TensorSlice > Batch(32) > Shuffle(260, ",
 }
+#: The same for functions of R.
+DIFFERENT_IN_R = {
+    "constant of a function": "layer lambda (1 of 2): function: factor 2, worker 1 has ",
+    "code of a function": "function: code function (x) keras$ops$multiply(x, factor), worker 1 has ",
+    "value that it uses": "layer lambda (1 of 2): function: bound 1, worker 1 has ",
+    "loss": "has loss: code function (y, predicted) keras$ops$mean(keras$ops$square(",
+    "callback that stops": "has callbacks that change the training LambdaCallback, worker 1 has ",
+}
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +105,21 @@ def test_different_calls_are_named_on_every_worker(told: list[dict[str, Any]], n
         assert (event["error"], event.get("reason")) == (kind, reason), event
         assert DIFFERENT[name] in event["text"].splitlines()[0]
         assert "to do: " in event["text"]
+
+
+@NEEDS_R
+def test_different_functions_of_r_are_named_on_every_worker(tmp_path: Path) -> None:
+    done = tfmuster("launch", "-n", 2, PROGRAMS / "differing.R", cwd=tmp_path, limit=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = re.findall(r"^worker (\d) \| ([\w ]+) \| (.*)$", done.stdout, re.MULTILINE)
+    texts = {(int(worker), name): text for worker, name, text in said}
+    for worker in (0, 1):
+        assert texts.pop((worker, "equal")) == texts.pop((worker, "a log of one worker")) == "trained"
+        for name, expected in DIFFERENT_IN_R.items():
+            text = texts.pop((worker, name))
+            assert text.startswith("tfmuster.errors.DataError: The workers must agree when fit begins: ")
+            assert expected in text
+    assert not texts
 
 
 def test_input_that_every_worker_reads_is_told_once(output: str, folder: Path) -> None:

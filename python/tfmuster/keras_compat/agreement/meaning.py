@@ -2,8 +2,8 @@
 
 Names and shapes do not tell what a model computes. So the tree has the configuration of each layer and of
 what the model is compiled with, the arguments of the call, and the callbacks that change the training.
-Functions have no configuration: their code stands for them, with the constants, defaults, and values that it
-uses. Numbers that Keras adds to names are left out, and so are the places of files.
+Functions, R's too, have no configuration: their code stands for them, with the constants, defaults and values
+that it uses. Numbers that Keras adds to names are left out, and so are the places of files.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import orjson
 
+from ...system.embedded_r import r_function
 from ...system.user_code import is_library
 from .. import seams
 from .documents import Call, plain_name
@@ -36,6 +37,10 @@ _OTHER_ARGUMENTS: Final = ("self", "x", "y", "sample_weight", "validation_data",
 #: What a callback assigns to, or calls, if it changes the training.
 _ASSIGNED: Final = {"learning_rate", "lr", "stop_training", "trainable"}
 _CALLED: Final = {"set_weights", "load_weights", "assign", "assign_add", "assign_sub"}
+#: The same in R, whose functions have names of their own.
+_CHANGES_IN_R: Final = re.compile(
+    rf"\$({'|'.join(_ASSIGNED)}) (<-|=) |\$({'|'.join(_CALLED)})\(|\b(set_weights|load_model_weights\w*)\("
+)
 #: Attributes of callbacks that may differ: their own, and places of files.
 _LOCAL: Final = re.compile("^_|dir|path|file")
 #: Keys of configurations that say nothing of the meaning.
@@ -141,7 +146,7 @@ def _own_code(thing: object, *, values: bool = True) -> dict[str, Tree]:
     Without ``values``, what the code uses from elsewhere may differ.
     """
     return {
-        f"{name}()": _described(function) if values else _code(function.__code__)
+        f"{name}()": _described(function) if values else _code_of(function)
         for kind in reversed(type(thing).__mro__)
         for name, function in vars(kind).items()
         if _is_of_the_user(function)
@@ -175,10 +180,13 @@ def _callback(callback: keras.callbacks.Callback) -> Tree:
 
 def _changes(callback: keras.callbacks.Callback) -> bool:
     """Return whether the code of a callback changes the training."""
-    return not type(callback).__module__.startswith("tfmuster.") and any(
-        (step.opname == "STORE_ATTR" and step.argval in _ASSIGNED) or step.argval in _CALLED
-        for code in _codes_of(callback)
-        for step in dis.get_instructions(code)
+    return not type(callback).__module__.startswith("tfmuster.") and (
+        any(map(_CHANGES_IN_R.search, _codes_in_r(callback)))
+        or any(
+            (step.opname == "STORE_ATTR" and step.argval in _ASSIGNED) or step.argval in _CALLED
+            for code in _codes_of(callback)
+            for step in dis.get_instructions(code)
+        )
     )
 
 
@@ -188,15 +196,27 @@ def uses(callback: keras.callbacks.Callback, name: str) -> bool:
         name in (*code.co_names, *code.co_consts)
         for code in _codes_of(callback)
         if not is_library(code.co_filename)
-    )
+    ) or any(name in code for code in _codes_in_r(callback))
 
 
 def _codes_of(callback: keras.callbacks.Callback) -> Iterator[types.CodeType]:
-    """Yield the code of a callback's methods, and of the functions that it has."""
+    for function in _functions_of(callback):
+        yield from _codes(function)
+
+
+def _codes_in_r(callback: keras.callbacks.Callback) -> Iterator[str]:
+    for function in _functions_of(callback):
+        for name, text in (r_function(function) or {}).items():
+            if name.endswith("code"):
+                yield text
+
+
+def _functions_of(callback: keras.callbacks.Callback) -> Iterator[Any]:
+    """Yield a callback's methods, and the functions that it has."""
     methods = [value for kind in type(callback).__mro__[:-1] for value in vars(kind).values()]
     for value in (*methods, *_attributes(callback).values()):
         if isinstance(value, _FUNCTIONS):
-            yield from _codes(value)
+            yield value
 
 
 def _attributes(callback: object) -> dict[str, Any]:
@@ -283,6 +303,8 @@ def _function(function: Any, deep: int) -> Tree:
         parts = {"arguments": [*function.args], "keywords": function.keywords}
         return {"function": _described(function.func, deep + 1), **_parts(parts, deep)}
     function = getattr(function, "__func__", function)
+    if (of_r := r_function(function)) is not None:
+        return {"function": "one of R", **{name: _text_of_r(text) for name, text in of_r.items()}}
     code, scope = function.__code__, function.__globals__
     name = f"{function.__module__}.{function.__qualname__}"
     closed = {key: cell.cell_contents for key, cell in _cells(function)}
@@ -303,6 +325,12 @@ def _function(function: Any, deep: int) -> Tree:
     return {"function": function.__name__, "code": _code(code), **_parts(present, deep), **called}
 
 
+def _text_of_r(text: str) -> str:
+    """Return what stands for the code of R's function, or for a value that it uses."""
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else f"{line[:80]}... ({hashlib.sha256(text.encode()).hexdigest()[:8]})"
+
+
 def _cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:
     """Yield the variables that a function has from around it, without those that have no value yet."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -313,6 +341,12 @@ def _cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]
 
 def _is_of_the_user(value: object) -> bool:
     return isinstance(value, types.FunctionType) and not is_library(value.__code__.co_filename)
+
+
+def _code_of(function: types.FunctionType) -> str:
+    of_r = r_function(function)
+    codes = [text for name, text in (of_r or {}).items() if name.endswith("code")]
+    return _code(function.__code__) if of_r is None else _text_of_r("\n".join(codes))
 
 
 def _code(code: types.CodeType) -> str:
