@@ -64,6 +64,8 @@ class ProcessState:
     compare: Callable[..., Agreement] | None = None
     #: Called when another worker has aborted a sum; it raises that worker's failure if it learns of one.
     raise_cause: Callable[[], None] | None = None
+    #: Whether the workers' machines have been compared.
+    machines_agree: bool = False
     #: Who is told what is decided for the program, and what has been told.
     listeners: list[Listener] = dataclasses.field(default_factory=list)
     told: set[tuple[str, str]] = dataclasses.field(default_factory=set)

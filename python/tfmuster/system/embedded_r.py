@@ -136,6 +136,11 @@ def r_calls() -> str:
     return _text_of(_CALLS)
 
 
+def r_script() -> str | None:
+    """Return the path of the script that R was started with; None in a session and outside of R."""
+    return _text_of("sub('^--file=', '', c(grep('^--file=', commandArgs(), value = TRUE), '')[[1L]])") or None
+
+
 def r_random_state() -> str | None:
     """Return the state of R's random number generator; None if R has none here."""
     return _text_of("paste(get0('.Random.seed', globalenv(), inherits = FALSE), collapse = ' ')") or None

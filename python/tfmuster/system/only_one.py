@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,3 +33,9 @@ def only_one_process(lock: Path, on_wait: Callable[[], object]) -> Iterator[None
         yield
     finally:
         os.close(descriptor)
+
+
+def machine_name() -> str:
+    """Return what is equal for the processes that share files: two containers have two names."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return f"{socket.gethostname()} {boot.read_text().strip() if boot.exists() else ''}"

@@ -10,7 +10,7 @@ import sys
 from types import FrameType
 from typing import Any, Final
 
-from .embedded_r import r_calls
+from .embedded_r import r_calls, r_script
 
 #: Files of packages, of Python itself and of this package.
 LIBRARY: Final = re.compile(
@@ -61,7 +61,9 @@ def is_library(path: str) -> bool:
 
 
 def user_script() -> str | None:
-    """Return the path of the script that Python was started with; None in a session and in R."""
+    """Return the path of the script that Python or R was started with; None in a session."""
+    if (script := r_script()) is not None:
+        return _short(script)
     path = getattr(sys.modules.get("__main__"), "__file__", None)
     return _short(path) if path is not None and path.endswith(".py") and not LIBRARY.search(path) else None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from ..keras_compat.sums.collectives import checked_communication, sums_directly
 from ..options.hints import Hint
 from ..rendezvous.task.join import join_cluster
 from ..rendezvous.task.values import values_of_tasks
+from ..system.only_one import machine_name
 from ..tracking.values.plain_values import NotPlainError, read_plain, write_plain
 from ..tracking.values.rds import NotDataError, check_rds_bytes
 from ..words import Words
@@ -119,7 +119,7 @@ def chief_first() -> Iterator[None]:
 
 def begin_chief_first() -> bool:
     """Wait for the first worker of this machine. Return whether others wait for this one."""
-    machine = _machine()
+    machine = machine_name().encode()
     machines = _shared("chief_first", lambda: machine)
     if machines is None:
         return False
@@ -137,12 +137,6 @@ def begin_chief_first() -> bool:
 def end_chief_first() -> None:
     """Wait until the first workers of all machines have run their blocks."""
     values_of_tasks("the end of chief_first", b"", of_chief=True)
-
-
-def _machine() -> bytes:
-    """Return what is equal for the workers that share files: two containers have two names."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    return f"{socket.gethostname()} {boot.read_text() if boot.exists() else ''}".encode()
 
 
 def share_file(call: str, path: str) -> list[str]:

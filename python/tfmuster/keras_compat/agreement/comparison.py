@@ -18,6 +18,7 @@ from ...system.activity import ACTIVITY
 from ...system.generators import job_seed, seed_generators, seed_tensorflow, tensorflow_seed
 from ..process import PROCESS, is_chief
 from .documents import SAMPLE, Call, close, document_of, plain_name, weights_of
+from .machines import MACHINE, agree_on_machines, this_machine
 from .meaning import Tree, digest_of, meaning_of, text_of
 from .refusals import CHOOSES, PROGRAM, compare, refuse, rows_advice, tasks_text
 from .state import checksum_of, refuse_other_values
@@ -58,11 +59,14 @@ def agree_on_call(model: keras.Model, epochs: EpochIterator | None, *, chooses: 
     if call.name == "fit":
         ACTIVITY.place().update(epoch=call.document["initial epoch"], epochs=call.document["epochs"])
     meaning = meaning_of(call)
-    document = {**call.document, PROGRAM: digest_of(meaning), CHOOSES: chooses}
+    document = {**call.document, PROGRAM: digest_of(meaning), CHOOSES: chooses, MACHINE: this_machine()}
     if Call.current == [call]:
         # A call within another one, such as a validation, has the values that the outer one compares.
         document[_VALUES] = checksum_of(model)
     differences = compare(call.name, document, f"call {call.name}")
+    if differences.pop(MACHINE, None) is not None:
+        # A stale copy of a file explains the other differences.
+        agree_on_machines(call.name)
     if SAMPLE in differences:
         samples = [str(value) for value, _ in differences[SAMPLE].values]
         if all(close(samples[0], sample) for sample in samples[1:]):

@@ -60,6 +60,7 @@ def meaning_of(call: Call) -> Tree:
     return {
         **_model(call.model),
         "argument": _parts(arguments),
+        "setting of Keras": _settings(),
         **_callbacks(call.arguments.get("callbacks")),
     }
 
@@ -76,6 +77,14 @@ def text_of(path: list[str], tree: Tree) -> str:
         name = tree["layers"][path[1]]["name"]
         return ": ".join([f"layer {name} ({path[1].split()[-1]} of {tree['layers'][_COUNT]})", *path[2:]])
     return path[-1] if path[0] == "layers" else ": ".join(path)
+
+
+def _settings() -> dict[str, Tree]:
+    """Return what ``keras.json`` or the program sets for all of Keras."""
+    import keras
+
+    read = keras.config.floatx, keras.config.epsilon, keras.config.image_data_format
+    return {setting.__name__: setting() for setting in read}
 
 
 def _model(model: keras.Model) -> dict[str, Tree]:

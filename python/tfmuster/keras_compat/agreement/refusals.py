@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ...errors import DataError
+from ...options.hints import Hint
 from ...words import Argument, Code, Words
 from ..process import PROCESS, keras_backend
 from .documents import SAMPLE
@@ -27,6 +28,9 @@ _ADVICE = {
         "asks for or reads by itself, pass through {}",
         Code("tfmuster.broadcast()", "broadcast()"),
     ),
+    "file": Words("put the same files on every machine, or send them with {}", Hint("files")),
+    "package": "install the same packages on every machine",
+    "variable": "give the variable the same value on every machine",
     "metrics": "compile the model with the same metrics on every worker",
     "validation": "give every worker the validation data, or none",
     CHOOSES: Words(

@@ -113,14 +113,16 @@ def prepare_keras() -> bool:
         install_on_jax()
     elif install():
         listen(say_note)
-        listen(_print_slow_input)
+        listen(_print_what_users_should_know)
     else:
         return False
     PROCESS.compare = agree
     return True
 
 
-def _print_slow_input(about: str, text: str, *, selected: bool = True, **_: object) -> None:
-    """Print a note that each worker reads all data. Only the chief has notes."""
+def _print_what_users_should_know(about: str, text: str, *, selected: bool = True, **_: object) -> None:
+    """Print a note that each worker reads all data, or, on the chief, that files differ."""
     if about == "input" and not selected:
         say(f"tfmuster: input does not get faster with more workers: {text}")
+    elif about == "files" and (control := ControlChannel.current()) is not None and control.task.is_chief:
+        say(f"tfmuster: {text}")
