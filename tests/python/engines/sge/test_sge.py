@@ -364,12 +364,13 @@ def test_the_doctor_says_whether_it_answers(sge: Sge, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_training_is_saved_at_its_time_limit_and_resumes_as_another_job(sge: Sge) -> None:
     """At the soft limit Grid Engine only warns, and at the hard one it kills."""
-    job = ("--seed", 5, "--run-dir", "run", SPREAD, "--backend-option=-l s_rt=0:0:30,h_rt=0:2:0")
-    launcher = sge.popen(*LAUNCH, "-n", 2, *job, PROGRAMS / "preempted.py", ".", "steps", 4, 1)
+    job = ("--seed", 5, "--run-dir", "run", SPREAD, "--backend-option=-l s_rt=0:1:0,h_rt=0:3:0")
+    launcher = sge.popen(*LAUNCH, "-n", 2, *job, PROGRAMS / "preempted.py", ".", "steps", 4, 3)
     run = Run(sge.shared / "run")
-    launcher.communicate(timeout=120)
+    launcher.communicate(timeout=200)
     assert (run.status()["state"], launcher.returncode) == ("preempted", 143)
     (sge.shared / "fast").touch()
     done = sge.run(*TFMUSTER, "runs", "resume", run.path, limit=100)
