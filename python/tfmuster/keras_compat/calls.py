@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..system.register import Seam, require
 from . import seams
 from .agreement.documents import noted_call
+from .agreement.state import agree_on_rows
 from .process import in_multi_worker_strategy
 from .runtime.alone import guard_of
 from .runtime.distribute import scaled_batches
@@ -117,7 +118,9 @@ def _wrap_use(seam: Seam, parts: _Parts) -> None:
             with on_coordinator(self):
                 if call == "predict":
                     return predict_on_all(self, callbacks_in(arguments), run)
-                return run()
+                result = run()
+                agree_on_rows(self)
+                return result
 
 
 def _wrap_update(seam: Seam, parts: _Parts) -> None:

@@ -443,6 +443,7 @@ BATCH_SIZE, DROP_REMAINDER = _privates(
 )
 REBATCH_SIZES = Private(f"{_DATA}rebatch_op:_RebatchDataset._batch_sizes", INPUTS.why)
 MAP_FUNCTION = Private(f"{_DATA}map_op:_MapDataset._map_func", INPUTS.why)
+TRACED = Private(f"{_DATA}structured_function:StructuredFunctionWrapper._func", INPUTS.why)
 CACHE_FILE = Private(f"{_DATA}cache_op:CacheDataset._filename", INPUTS.why)
 ZIPPED = Private(f"{_DATA}zip_op:_ZipDataset._datasets", INPUTS.why)
 TENSORS = Private(f"{_DATA}from_tensor_slices_op:_TensorSliceDataset._tensors", INPUTS.why)

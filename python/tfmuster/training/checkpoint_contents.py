@@ -12,7 +12,8 @@ import numpy as np
 
 from ..cluster.findings import printable
 from ..errors import CheckpointError
-from ..keras_compat.agreement.documents import SAMPLE, Call, close, sample_of
+from ..keras_compat.agreement.documents import Call
+from ..keras_compat.agreement.samples import SAMPLE, close, sample_of
 from ..keras_compat.agreement.state import checksum, state_of
 from ..keras_compat.steps.epochs import training_epochs
 from ..options.hints import Hint
@@ -169,7 +170,7 @@ def data_of(model: keras.Model) -> dict[str, Any]:
     for name, attribute in (("batch size", "batch_size"), ("number of rows", "_num_samples")):
         value = getattr(adapter, attribute, None)
         about[name] = None if value is None else int(value)
-    return about | {SAMPLE: sample_of(epochs)}
+    return about | {SAMPLE: sample_of(epochs.data_adapter)}
 
 
 def check_data(theirs: Mapping[str, object], ours: Mapping[str, object], folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.launching import tfmuster
+from support.launching import tfmuster, write
 from support.paths import PROGRAMS
 from support.r import NEEDS_R
 
@@ -21,6 +21,8 @@ EQUAL = {
     "a log of one worker",
     "functions that are made anew",
     "names of layers",
+    "rows of files",
+    "shuffled rows",
     "random inputs",
     "unknown length",
     "numbers that differ in the last digits",
@@ -57,6 +59,11 @@ DIFFERENT = {
     "values before predict": "The weights of worker 1 differ from those of worker 0 when predict begins: ",
     "rows of servers": "Rows of tf.data servers come in another order on each worker.",
     "order of a later epoch": "The workers have read other rows in epoch 2, or the same in another order.",
+    "order within evaluate": "The workers have read other rows in evaluate, or the same in another order.",
+    "order of files": "worker 0 has files a.rec, b.rec of 2 (",
+    "rows of files": "when fit begins: worker 0 has rows with the numbers ",
+    "function of a data set": "data: function 1: values: factor 0.5, worker 1 has ",
+    "setting of Keras": "worker 0 has setting of Keras: epsilon 1e-07, worker 1 has setting of Keras: ",
     "validation": "when fit begins: worker 0 has validation True, worker 1 has validation False",
     "evaluate": "when evaluate begins: worker 0 has 6 steps, worker 1 has 7 steps",
     "predict": "when predict begins: worker 0 has 6 steps, worker 1 has 7 steps",
@@ -178,6 +185,35 @@ def test_a_variable_that_one_worker_makes_alone_is_named(tmp_path: Path) -> None
     ):
         # either worker may be the one whose error is shown
         assert f" {making} ({program}, line {lines[code]}: {code})" in done.stderr, done.stderr
+
+
+SIGNALLED = """
+import os, signal
+import tfmuster
+strategy = tfmuster.strategy("multi_worker_mirrored")
+import keras, numpy as np
+
+class Signals(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 20 and tfmuster.current_task().index == 1:
+            os.kill(os.getpid(), signal.SIGUSR2)
+
+with strategy.scope():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+signal.signal(signal.SIGUSR2, lambda *_: setattr(model, "stop_training", True))
+rows = np.ones((400, 4), "float32")
+history = model.fit(rows, rows[:, :1], batch_size=4, epochs=3, verbose=0, callbacks=[Signals()])
+print("ended", len(history.epoch), int(model.optimizer.iterations))
+"""
+
+
+def test_a_signal_that_stops_one_worker_stops_all_after_the_next_step(tmp_path: Path) -> None:
+    """No callback of the program says that a training may stop after a batch, so nobody asks then."""
+    write(tmp_path, "train.py", SIGNALLED)
+    done = tfmuster("launch", "-n", 2, "train.py", cwd=tmp_path, limit=120)
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"ended \d+ \d+", done.stdout) == 2 * ["ended 1 22"]
 
 
 def test_predictions_of_unknown_rows_are_refused(tmp_path: Path) -> None:

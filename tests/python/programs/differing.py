@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -14,6 +15,7 @@ import keras
 index = strategy.cluster_resolver.task_id
 rng = np.random.default_rng(1)
 x, y = rng.normal(size=(260, 8)).astype("float32"), rng.integers(0, 3, 260)
+folder = tempfile.mkdtemp(prefix=f"worker-{index}-", dir=".")
 own = np.random.default_rng(index).random(260) < 0.8
 
 
@@ -98,6 +100,17 @@ class ShufflesByItself(keras.utils.PyDataset):
             np.random.default_rng(index).shuffle(self.order)
 
 
+class OwnOrder(ShufflesByItself):
+    """Its order differs, but not in the rows that are sampled."""
+
+    def __init__(self):
+        super().__init__()
+        np.random.default_rng(index).shuffle(self.order[100:200])
+
+    def on_epoch_end(self):
+        pass
+
+
 class SetsRate(keras.callbacks.Callback):
     """The same code on all workers, which does not do the same."""
 
@@ -125,6 +138,33 @@ def of_servers():
     distribute = service.distribute(processing_mode="parallel_epochs", service=dispatcher.target)
     # They run as long as somebody has them.
     return slices(x, y).apply(distribute).prefetch(2), server, dispatcher
+
+
+def of_records(names, add=0.0):
+    """Return rows of record files in a folder of this worker."""
+    files = []
+    for number, name in enumerate(names):
+        files.append(os.path.join(folder, name))
+        with tf.io.TFRecordWriter(files[-1]) as writer:
+            for row in x[26 * number : 26 * number + 26]:
+                writer.write(tf.io.serialize_tensor(row + np.float32(add)).numpy())
+    rows = tf.data.TFRecordDataset(files).map(
+        lambda row: tf.ensure_shape(tf.io.parse_tensor(row, "float32"), [8])
+    )
+    return rows.map(lambda row: (row, row[0] > 0)).batch(26)
+
+
+def scaled_rows(factor):
+    return slices(x, y).shuffle(10, seed=1).map(lambda a, b: (factor * a, b))
+
+
+def with_epsilon(epsilon):
+    stock = keras.config.epsilon()
+    keras.config.set_epsilon(epsilon)
+    try:
+        fit()
+    finally:
+        keras.config.set_epsilon(stock)
 
 
 def with_noise(a, b):
@@ -172,6 +212,11 @@ DIFFERENT = {
     "values before predict": lambda: changed(halve_weights).predict(x, verbose=0),
     "rows of servers": lambda: fit(data=of_servers()[0]),
     "order of a later epoch": lambda: fit(data=ShufflesByItself(), epochs=4),
+    "order within evaluate": lambda: shared.evaluate(OwnOrder(), verbose=0),
+    "order of files": lambda: fit(data=of_records(("a.rec", "b.rec")[:: 1 - 2 * index])),
+    "rows of files": lambda: fit(data=of_records(("a.rec", "b.rec"), add=index / 8)),
+    "function of a data set": lambda: fit(data=scaled_rows(0.5 + index)),
+    "setting of Keras": lambda: with_epsilon(1e-7 + index / 1000),
     "validation": lambda: fit(validation_data=(x, y) if index == 0 else None),
     "evaluate": lambda: shared.evaluate(x[own], y[own], verbose=0),
     "predict": lambda: shared.predict(x[own], verbose=0),
@@ -180,6 +225,8 @@ DIFFERENT = {
     "seed": lambda: (index or tf.random.uniform([1]), fit(data=slices(x, y).shuffle(260))),
 }
 EQUAL = {
+    "rows of files": lambda: fit(data=of_records(("a.rec", "b.rec")), epochs=2),
+    "shuffled rows": lambda: fit(data=scaled_rows(0.5).unbatch().shuffle(260).batch(26), epochs=2),
     "fit": lambda: fit(validation_split=0.2, epochs=2),
     "a callback of one worker": lambda: fit(callbacks=[SeesBatches()] if index == 0 else None),
     "a log of one worker": lambda: fit(

@@ -17,10 +17,11 @@ from ...errors import DataError
 from ...system.activity import ACTIVITY
 from ...system.generators import job_seed, seed_generators, seed_tensorflow, tensorflow_seed
 from ..process import PROCESS, is_chief
-from .documents import SAMPLE, Call, close, document_of, plain_name, weights_of
+from .documents import Call, document_of, plain_name, weights_of
 from .machines import MACHINE, agree_on_machines, this_machine
 from .meaning import Tree, digest_of, meaning_of, text_of
 from .refusals import CHOOSES, PROGRAM, compare, refuse, rows_advice, tasks_text
+from .samples import SAMPLE, close
 from .state import checksum_of, refuse_other_values
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ def agree_on_stop(model: keras.Model, moment: str) -> bool:
     call = Call.of(model)
     if call is None or not call.compared:
         return stops
+    stops = stops or call.wishes_stop
     differences = compare(f"the end of {moment}", {"stop_training": stops}, f"call {call.name}")
     one_stops = differences.pop("stop_training", None) is not None
     refuse(f"{moment} ends", differences)

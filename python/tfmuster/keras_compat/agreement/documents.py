@@ -1,18 +1,11 @@
-"""The calls of ``fit``, ``evaluate``, and ``predict`` that run, and what the workers compare of them.
-
-Data are described without an iterator: a second one of a shuffled or stateful data set would change what
-the training reads. So arrays are sampled, and a ``tf.data`` pipeline is described by its steps and by the
-tensors at its source.
-"""
+"""The calls of ``fit``, ``evaluate``, and ``predict`` that run, and what the workers compare of them."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import hashlib
-import os
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
@@ -23,12 +16,11 @@ from .. import seams
 from ..process import keras_backend
 from ..row_sums import weight_of_step
 from ..rows import OfLength
+from .samples import FILES, SAMPLE, files_of, pipeline_of, sample_of
 
 if TYPE_CHECKING:
     import keras
     import numpy.typing as npt
-    import pandas as pd
-    import tensorflow as tf
 
 
 class EpochIterator(Protocol):
@@ -58,6 +50,9 @@ class Call:
     #: Sums over the rows that it has read, in which their order counts, and in how many executions.
     sums: npt.NDArray[np.float64] = dataclasses.field(default_factory=lambda: np.zeros(3))
     executions: int = 0
+    #: Whether the program has set `stop_training` outside of callbacks, and whether all workers know of one.
+    wishes_stop: bool = False
+    stops: bool = False
 
     #: The calls that run, the innermost last.
     current: ClassVar[list[Call]] = []
@@ -89,9 +84,6 @@ def noted_call(name: str, model: keras.Model, arguments: Mapping[str, object]) -
     finally:
         Call.current.pop()
 
-
-#: Name of the entry with numbers that tell the rows of two calls apart.
-SAMPLE: Final = "rows"
 
 #: How many weights are compared one by one if their digests differ.
 _MOST_WEIGHTS: Final = 300
@@ -137,7 +129,8 @@ def _data(epochs: EpochIterator) -> dict[str, Any]:
         "number of rows": seams.ADAPTED_ROWS.of(adapter, None),
         "batch size": adapter.batch_size,
         "data set": pipeline_of(dataset),
-        SAMPLE: sample_of(epochs),
+        FILES: files_of(dataset),
+        SAMPLE: sample_of(adapter),
     }
     spec = dataset.element_spec if isinstance(dataset, tf.data.Dataset) else None
     arrays = tf.nest.flatten(spec if spec is not None else seams.ADAPTED_ARRAYS.of(adapter, None))
@@ -169,107 +162,3 @@ def _json(value: Any) -> Any:
     if isinstance(value, list):
         return [str(element) for element in value]
     return float(value) if isinstance(value, float) else int(value)
-
-
-#: How many arrays are sampled.
-_MOST_ARRAYS = 4
-
-#: Bytes of a row that are looked at.
-_MOST_VALUES = 4096
-
-#: Settings of the steps of a pipeline that decide which rows are in which batch.
-_SETTINGS = ("batch_size", "count", "buffer_size", "seed", "seed2", "num_shards", "index")
-
-#: Relative difference up to which two samples are equal. Machines may compute the same rows differently.
-_CLOSE = 1e-3
-
-
-def sample_of(epochs: EpochIterator) -> str:
-    """Return numbers that tell the rows of two calls apart; "" if the data can't be sampled."""
-    import tensorflow as tf
-
-    adapter = epochs.data_adapter
-    inputs = seams.ADAPTED_ARRAYS.of(adapter, None)
-    if inputs is None and seams.FIRST_BATCHES.of(adapter, None):
-        # Keras has read the first batches of a generator, and gives them back.
-        inputs = seams.FIRST_BATCHES.of(adapter)[:1]
-    if inputs is not None:
-        arrays = tf.nest.flatten(inputs)
-    else:
-        arrays = list(_sources(seams.ADAPTED_DATASET.of(adapter, None)))
-    numbers: list[float] = []
-    for array in [array for array in arrays if array is not None][:_MOST_ARRAYS]:
-        try:
-            numbers += _numbers(array)
-        except Exception:
-            # Data may be of any kind, and a sample that fails must not end a training.
-            numbers.append(0.0)
-    return " ".join(f"{number:.6g}" for number in numbers)
-
-
-def close(first: str, second: str) -> bool:
-    """Return whether two samples may be of the same rows."""
-    ours, theirs = first.split(), second.split()
-    return len(ours) == len(theirs) and bool(
-        np.allclose(np.array(ours, float), np.array(theirs, float), rtol=_CLOSE, atol=1e-6, equal_nan=True)
-    )
-
-
-def pipeline_of(dataset: object) -> str:
-    """Return the steps of a ``tf.data`` pipeline, with what decides which rows it yields; "" for others."""
-    names = []
-    for step in _chain(dataset):
-        name = type(step).__name__.strip("_").removesuffix("Dataset").removesuffix("V2")
-        settings = [getattr(step, f"_{key}", None) for key in _SETTINGS]
-        numbers = [str(int(value)) for value in settings if value is not None and _is_number(value)]
-        if name not in ("Options", "Prefetch", "Model", "", "DatasetV1Adapter"):
-            names.append(name + (f"({', '.join(numbers)})" if numbers else ""))
-    return " > ".join(reversed(names))
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return np.ndim(value) == 0 and isinstance(int(value), int)
-    except (TypeError, ValueError, AttributeError, NotImplementedError):
-        return False
-
-
-def _chain(dataset: object) -> Iterator[Any]:
-    """Yield a data set and all data sets that it reads, from the last step to the sources."""
-    waiting = [dataset] if seams.INPUTS.of(dataset, None) else []
-    seen = 0
-    while waiting and seen < 200:
-        step = waiting.pop(0)
-        seen += 1
-        yield step
-        try:
-            waiting += seams.INPUTS.of(step)()
-        except (NotImplementedError, AttributeError):
-            continue
-
-
-def _sources(dataset: object) -> Iterator[Any]:
-    """Yield the tensors that a pipeline slices."""
-    for step in _chain(dataset):
-        if type(step).__name__.strip("_") == "TensorSliceDataset":
-            yield from seams.TENSORS.of(step)
-
-
-def _numbers(array: npt.NDArray[np.generic] | tf.Tensor | pd.DataFrame) -> list[float]:
-    """Return one number for each of some rows of an array."""
-    rows = int(array.shape[0])
-    places = sorted({0, rows // 3, 2 * rows // 3, rows - 1}) if rows else []
-    return [_number(array.iloc[place] if hasattr(array, "iloc") else array[place]) for place in places]
-
-
-def _number(row: object) -> float:
-    values = np.asarray(row).reshape(-1)[:_MOST_VALUES]
-    if values.dtype.kind in "OSU":
-        # File names are sampled without their folders, which may differ between machines.
-        texts = [
-            value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in values
-        ]
-        return zlib.crc32("\n".join(os.path.basename(text) for text in texts).encode()) / 2**32
-    # Weights tell the order of the values, too.
-    values = values.astype(np.float64)
-    return float(np.dot(values, np.linspace(1.0, 2.0, len(values))) / max(1, len(values)))

@@ -12,6 +12,7 @@ import contextlib
 import dis
 import functools
 import hashlib
+import os
 import re
 import types
 import weakref
@@ -25,6 +26,7 @@ from ...system.embedded_r import r_function
 from ...system.user_code import is_library
 from .. import seams
 from .documents import Call, plain_name
+from .samples import chain
 
 if TYPE_CHECKING:
     import keras
@@ -61,6 +63,7 @@ def meaning_of(call: Call) -> Tree:
         **_model(call.model),
         "argument": _parts(arguments),
         "setting of Keras": _settings(),
+        "data": _data(call),
         **_callbacks(call.arguments.get("callbacks")),
     }
 
@@ -77,6 +80,20 @@ def text_of(path: list[str], tree: Tree) -> str:
         name = tree["layers"][path[1]]["name"]
         return ": ".join([f"layer {name} ({path[1].split()[-1]} of {tree['layers'][_COUNT]})", *path[2:]])
     return path[-1] if path[0] == "layers" else ": ".join(path)
+
+
+def _data(call: Call) -> dict[str, Tree]:
+    """Return the functions that make the rows which all workers read."""
+    data = call.arguments.get("x")
+    if call.document.get("whose rows") != "all workers'":
+        return {}
+    functions = [wrapper for step in chain(data) for wrapper in seams.FUNCTIONS.of(step)()]
+    made = {
+        f"function {number}": _described(seams.TRACED.of(wrapper))
+        for number, wrapper in enumerate(reversed(functions), 1)
+    }
+    # Objects of the program may keep what is one worker's, such as a folder.
+    return {**made, **_own_code(data, values=False)}
 
 
 def _settings() -> dict[str, Tree]:
@@ -122,13 +139,16 @@ def _layer(layer: keras.layers.Layer) -> dict[str, Tree]:
         # A layer of the program may have none, or one that does not work without the whole model.
         config = {}
     entry = {"name": plain_name(layer.name), "class": type(layer).__name__}
-    entry |= {**_parts(config), **_own_code(layer)}
+    entry |= {**_parts(config), **_own_code(layer), **_vocabulary(layer)}
     if callable(function := getattr(layer, "function", None)) and "function" in config:
         # Its configuration has compiled code, with the path of the file.
         entry["function"] = _described(function)
-    if callable(words := getattr(layer, "get_vocabulary", None)) and layer.built:
-        entry["vocabulary"] = _described(words())
     return entry
+
+
+def _vocabulary(layer: Any) -> dict[str, Tree]:
+    words = getattr(layer, "get_vocabulary", None)
+    return {"vocabulary": _described(words())} if callable(words) and getattr(layer, "built", False) else {}
 
 
 def _connections(model: keras.Model, names: Mapping[str, str]) -> str | None:
@@ -199,13 +219,13 @@ def _changes(callback: keras.callbacks.Callback) -> bool:
     )
 
 
-def uses(callback: keras.callbacks.Callback, name: str) -> bool:
-    """Return whether code of the program in a callback has a name, such as that of an attribute."""
+def uses(callback: keras.callbacks.Callback, name: str, *, in_libraries: bool = False) -> bool:
+    """Return whether code of the program, or of libraries, in a callback has the name of an attribute."""
     return any(
         name in (*code.co_names, *code.co_consts)
         for code in _codes_of(callback)
-        if not is_library(code.co_filename)
-    ) or any(name in code for code in _codes_in_r(callback))
+        if is_library(code.co_filename) == in_libraries
+    ) or (not in_libraries and any(name in code for code in _codes_in_r(callback)))
 
 
 def _codes_of(callback: keras.callbacks.Callback) -> Iterator[types.CodeType]:
@@ -260,7 +280,9 @@ def _described(value: Any, deep: int = 0) -> Tree:
 
 def _meaning(value: Any, deep: int) -> Tree:
     if isinstance(value, str):
-        return value.encode(errors="replace").decode()
+        # Folders may be one machine's.
+        text = value.encode(errors="replace").decode()
+        return f".../{os.path.basename(text)}" if os.path.isabs(text) else text
     if _is_plain(value):
         # JSON has no infinite numbers, and none of more than 64 bits.
         in_json = not isinstance(value, (int, float)) or (np.isfinite(value) and abs(value) < 2**63)
@@ -280,7 +302,7 @@ def _meaning(value: Any, deep: int) -> Tree:
         return value.__qualname__
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return _array(value)
-    configured = {"class": type(value).__name__, **_own_code(value)}
+    configured = {"class": type(value).__name__, **_own_code(value), **_vocabulary(value)}
     if callable(config := getattr(value, "get_config", None)):
         # Not every configuration works.
         with contextlib.suppress(Exception):

@@ -12,7 +12,7 @@ from ...errors import DataError
 from ...options.hints import Hint
 from ...words import Argument, Code, Words
 from ..process import PROCESS, keras_backend
-from .documents import SAMPLE
+from .samples import FILES, SAMPLE
 
 if TYPE_CHECKING:
     from ..process import Difference
@@ -42,6 +42,7 @@ _ROWS_ADVICE = (
     "read the same rows in the same order on every worker, with the same seed; tfmuster gives each worker "
     "its part. If the rows are meant to be each worker's own, say so: "
 )
+_FILES_ADVICE = "sort the names of the files: the order of glob and os.listdir differs between machines. Or "
 _ABOUT_ROWS = ("steps", "rows", "number of rows", "batch size", "data set", "elements")
 
 
@@ -87,6 +88,8 @@ def refuse(moment: str, by_name: Mapping[str, Difference]) -> None:
     values_of = {entry.name: {tasks_text(tasks): v for v, tasks in entry.values} for entry in differences}
     more = differences[1:] if first.name != "call" else []
     advice = rows_advice() if first.name in _ABOUT_ROWS else _ADVICE.get(first.name.split(" ")[0])
+    if first.name == FILES:
+        advice = _FILES_ADVICE + rows_advice()
     raise DataError(
         message,
         found="; ".join(f"{entry.name}: {entry}" for entry in more) or None,

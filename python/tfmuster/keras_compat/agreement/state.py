@@ -12,7 +12,7 @@ import functools
 import platform
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,12 +22,15 @@ from ...errors import DataError, StateError
 from ...words import Code, Words
 from .. import seams
 from ..process import keras_backend
-from .documents import Call, close
+from .documents import Call
 from .refusals import compare, rows_advice, tasks_text
+from .samples import close
 
 if TYPE_CHECKING:
     import keras
     import numpy.typing as npt
+
+    from ..process import Difference
 
 #: How many values are compared in one document.
 _MOST_VALUES: Final = 300
@@ -86,18 +89,35 @@ def agree_on_state(model: keras.Model, *, epoch: int) -> None:
     call = Call.of(model)
     if call is None or not call.compared:
         return
-    rows, weighted, sizes = call.sums
-    document = {_VALUES: checksum_of(model), _ROWS: f"{rows:.17g}", _NUMBERS: f"{weighted:.9g} {sizes:.9g}"}
+    document = {_VALUES: checksum_of(model), **_rows_of(call)}
     different = compare(f"the weights of {call.name}", document, f"call {call.name}")
     if _VALUES in different:
         refuse_other_values(model, since=f"since epoch {epoch}", kind=StateError)
+    _refuse_rows(different, f"in epoch {epoch}")
+
+
+def agree_on_rows(model: keras.Model) -> None:
+    """Raise a DataError if another worker has read other rows in the call that ends."""
+    call = Call.of(model)
+    if call is not None and call.compared:
+        _refuse_rows(
+            compare(f"the rows of {call.name}", _rows_of(call), f"call {call.name}"), f"in {call.name}"
+        )
+
+
+def _rows_of(call: Call) -> dict[str, str]:
+    rows, weighted, sizes = call.sums
+    return {_ROWS: f"{rows:.17g}", _NUMBERS: f"{weighted:.9g} {sizes:.9g}"}
+
+
+def _refuse_rows(different: Mapping[str, Difference], when: str) -> None:
     other = different.get(_ROWS) or different.get(_NUMBERS)
     if other is None or (_ROWS not in different and _are_close([str(value) for value, _ in other.values])):
         return
     (_, (first, *_)), *rest = other.values
     others = tasks_text(task for _, tasks in rest for task in tasks)
     raise DataError(
-        f"The workers have read other rows in epoch {epoch}, or the same in another order.",
+        f"The workers have read other rows {when}, or the same in another order.",
         found=f"those of {others} are not those of {first}",
         fix=rows_advice(),
         reason="workers-differ",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...system.activity import ACTIVITY
 from .. import seams
@@ -23,8 +23,11 @@ _BATCH_METHODS = (
     *("on_test_batch_begin", "on_test_batch_end"),
 )
 
-#: Whether the workers agree on the end of a training after each batch.
-_ASKS = "_tfmuster_asks"
+#: Where a list of callbacks keeps whose callbacks may stop a training after a batch.
+_STOPPING: Final = "_tfmuster_stopping"
+_PROGRAM: Final = "the program's"
+_KERAS: Final = "Keras's"
+_NOBODY: Final = "nobody's"
 
 _chose_steps: weakref.WeakSet[keras.Model] = weakref.WeakSet()
 
@@ -65,19 +68,35 @@ def patch_stops(together: Callable[[keras.Model], bool] = in_multi_worker_strate
 
     @seams.CALLBACKS_BATCH_END.wrap
     def on_train_batch_end(self: keras.callbacks.CallbackList, *args: object, **kwargs: object) -> None:
+        if not together(self.model):
+            stock_batch_end(self, *args, **kwargs)
+            return
+        if _STOPPING not in self.__dict__:
+            self.__dict__[_STOPPING] = _who_stops(self.callbacks)
+        _defer_stop(self.model)
         stock_batch_end(self, *args, **kwargs)
-        if _ASKS not in self.__dict__:
-            self.__dict__[_ASKS] = together(self.model) and any(map(_stops_between_batches, self.callbacks))
-        if self.__dict__[_ASKS]:
+        if self.__dict__[_STOPPING] == _PROGRAM:
             self.model.stop_training = agree_on_stop(self.model, "a batch")
+        elif self.__dict__[_STOPPING] == _NOBODY:
+            # A signal may have arrived meanwhile.
+            _defer_stop(self.model)
 
 
-def _stops_between_batches(callback: keras.callbacks.Callback) -> bool:
-    """Return whether a callback of the program may stop a training on one worker alone, after a batch.
+def _defer_stop(model: keras.Model) -> None:
+    """Let a ``stop_training`` that no callback has set act when all workers know it: after the next step."""
+    call = Call.of(model)
+    if call is not None and call.compared:
+        call.wishes_stop = call.wishes_stop or bool(model.stop_training)
+        model.stop_training = call.stops
 
-    Keras's own see the same logs on all workers.
-    """
-    return overrides(callback, _BATCH_METHODS) and uses(callback, "stop_training")
+
+def _who_stops(callbacks: Iterable[keras.callbacks.Callback]) -> str:
+    """Return whose callbacks may stop a training after a batch."""
+    of_batches = [callback for callback in callbacks if overrides(callback, _BATCH_METHODS)]
+    if any(uses(callback, "stop_training") for callback in of_batches):
+        return _PROGRAM
+    # Keras's own see the same logs on all workers.
+    return _KERAS if any(uses(one, "stop_training", in_libraries=True) for one in of_batches) else _NOBODY
 
 
 def may_choose(model: keras.Model) -> bool:

@@ -102,12 +102,14 @@ class Executions:
             return seams.RESULT_OR_LOGS.of(self._model)(logs)  # type: ignore[no-any-return]
         begin, pace = time.perf_counter(), self.pace
         steps, report = (pace.granted, pace.report()) if pace else (self._model.steps_per_execution, 0.0)
+        call = Call.of(self._model)
+        tells = [report, float(call is not None and call.wishes_stop)]
         ACTIVITY.data_ended = None
         with readers_errors():
             ACTIVITY.enter()
             try:
                 outputs, totals, sums = self._execute(
-                    iterator, tf.constant(steps), tf.constant(report), totals_of(iterator)
+                    iterator, tf.constant(steps), tf.constant(tells), totals_of(iterator)
                 )
             except tf.errors.InternalError as error:
                 if (other := ended_before_whom(error)) is None:
@@ -120,17 +122,19 @@ class Executions:
             if not outputs.has_value():
                 agree_on_end(self._model)
                 raise StopIteration
-            logs, reports = outputs.get_value()
-        if (call := Call.of(self._model)) is not None:
+            logs, told = outputs.get_value()
+        reports, wishes = told.numpy()
+        if call is not None:
             call.has_read(sums.numpy())
+            call.stops = call.stops or bool(wishes > 0)
         if pace:
             pace.ended(time.perf_counter() - begin, float(reports))
         return logs  # type: ignore[no-any-return]
 
     def _execution(
-        self, iterator: tf.data.Iterator, steps: tf.Tensor, report: tf.Tensor, totals: tf.Tensor
+        self, iterator: tf.data.Iterator, steps: tf.Tensor, tells: tf.Tensor, totals: tf.Tensor
     ) -> tuple[tf.experimental.Optional, tf.Tensor, tf.Tensor]:
-        """Run steps of an iterator.
+        """Run steps of an iterator; ``tells`` are numbers of this worker, of which all get the mean.
 
         Return an optional of the logs, what :func:`take` needs next, and the sums of the rows.
         """
@@ -147,7 +151,7 @@ class Executions:
         def train() -> tuple[tf.experimental.Optional, tf.Tensor, tf.Tensor]:
             # Whether an execution has a step, and so a collective operation, is known only here.
             tf.numpy_function(_count_execution, [], tf.bool)
-            values, read = self._finish(run, report)
+            values, read = self._finish(run, tells)
             outputs = tf.experimental.Optional.from_value(values)
             spec.append(outputs.element_spec)
             return outputs, *read
@@ -232,12 +236,12 @@ class Executions:
         return outputs
 
     def _finish(
-        self, steps: Callable[[], tuple[Tensors, tuple[tf.Tensor, ...]]], report: tf.Tensor
+        self, steps: Callable[[], tuple[Tensors, tuple[tf.Tensor, ...]]], tells: tf.Tensor
     ) -> tuple[Tensors, tuple[tf.Tensor, ...]]:
         """Run steps, and let the workers agree on their logs and on what changed without the optimizer."""
         before = self._strategy.run(lambda: [tf.identity(v.value) for v in moving_statistics(self._model)])
         outputs, read = steps()
-        return self._strategy.run(self._agree, args=((outputs, report), before)), read
+        return self._strategy.run(self._agree, args=((outputs, tells), before)), read
 
     def _agree(self, outputs: Tensors, before: list[tf.Tensor]) -> Tensors:
         """Return the logs of all rows; change statistics by the mean of the workers' changes."""

@@ -64,6 +64,29 @@ def callback_stops_on_the_chief_alone(folder: Path) -> Result:
 
 
 @case()
+def callback_stops_in_a_batch_on_one_worker(folder: Path) -> Result:
+    """The others stop after the same step, of the second epoch."""
+    import tensorflow as tf
+
+    class Stop(callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            resolver = tf.distribute.get_strategy().cluster_resolver
+            steps = int(self.model.optimizer.iterations.numpy())
+            if steps == 6 and (resolver is None or resolver.task_id == 1):
+                self.model.stop_training = True
+
+    return trained(small_network(), X, Y, epochs=5, callbacks=[Stop()])
+
+
+@case()
+def callback_terminates_on_nan(folder: Path) -> Result:
+    """Keras's own callback sees the same loss on all workers."""
+    rows = X.copy()
+    rows[BATCH * 2] = float("nan")
+    return trained(small_network(), rows, Y, epochs=3, callbacks=[callbacks.TerminateOnNaN()], shuffle=False)
+
+
+@case()
 def callback_backup_twice(folder: Path) -> Result:
     """A head first, then all of it: the second fit must not find the first one's backup."""
     folder.mkdir(exist_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfmuster.keras_compat.agreement.documents import _numbers, close
+from tfmuster.keras_compat.agreement.samples import _numbers, close
 
 
 def sample(array):
