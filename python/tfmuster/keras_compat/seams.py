@@ -151,6 +151,11 @@ FUNCTION_DATASETS, FUNCTION_STRATEGY = _privates(
     "_datasets _strategy",
     "the worker's own data set of distribute_datasets_from_function",
 )
+ORIGINAL_DATASET = Private(
+    f"{_DISTRIBUTE}input_lib:DistributedDataset._original_dataset",
+    "each row of distributed data counts alike",
+)
+DISTRIBUTED_DATASET = Seam(f"{_DISTRIBUTE}input_lib:DistributedDataset", ORIGINAL_DATASET.why)
 STRATEGY_NEW = Seam(f"{_DISTRIBUTE}distribute_lib:StrategyBase.__new__", COLLECTIVE_NEW.why)
 HAS_STRATEGY = Seam(f"{_DISTRIBUTE}distribute_lib:has_strategy", "whether one is in force")
 SET_STRATEGY = Seam(

@@ -153,10 +153,20 @@ def only_this_worker_has(data: object) -> bool:
     return bool(getattr(data, _ATTRIBUTE, False)) or _from_function(data) is not None
 
 
-def undistributed(data: object) -> tf.data.Dataset:
-    """Return this worker's own data set of ``strategy.distribute_datasets_from_function``; else ``data``."""
-    dataset = _from_function(data)
-    return data if dataset is None else dataset
+def undistributed(data: object) -> object:
+    """Return the data set from which a strategy has made distributed data; other data as they are.
+
+    TensorFlow weighs each worker's part of a batch alike, however many rows it has.
+    """
+    import tensorflow as tf
+
+    if (own := _from_function(data)) is not None:
+        return _marked(own)
+    if not isinstance(data, seams.DISTRIBUTED_DATASET.get()):
+        return data
+    made = seams.ORIGINAL_DATASET.of(data, None)
+    # With OFF, TensorFlow divides the batches of a data set that may be each worker's own.
+    return made if isinstance(made, tf.data.Dataset) and not only_this_worker_has(made) else data
 
 
 def _from_function(data: object) -> tf.data.Dataset | None:

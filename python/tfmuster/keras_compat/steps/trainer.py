@@ -81,9 +81,7 @@ def _prepare(epochs: EpochIterator, strategy: tf.distribute.Strategy, data: obje
     dataset = adapter.get_tf_dataset()
     if several and (per_worker or only_this_worker_has(dataset)):
         refuse_several_devices(strategy)
-        dataset, steps = worker_pipeline(
-            undistributed(dataset), adapter.num_batches, epochs.steps_per_epoch, strategy
-        )
+        dataset, steps = worker_pipeline(dataset, adapter.num_batches, epochs.steps_per_epoch, strategy)
         epochs.data_adapter = OfLength(adapter, steps)
     elif state.feed is not None:
         if several:
@@ -115,7 +113,10 @@ def patch_trainer() -> None:
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        data = kwargs["x"] if "x" in kwargs else args[0]
+        data = kwargs.pop("x") if "x" in kwargs else args[0]
+        if multi_worker(distribute_strategy):
+            data = undistributed(data)
+        args, kwargs = args[1:], {"x": data, **kwargs}
         marked = isinstance(data, tf.data.Dataset) and only_this_worker_has(data)
         if marked or attached_pipeline(data) is not None:
             # They have their order, and Keras would warn that it does not shuffle them.
@@ -133,7 +134,7 @@ def patch_trainer() -> None:
         # end of a call: seen in one of 12 trainings under CentralStorageStrategy.
         super(epochs, self).__init__(*args, **kwargs)
         seams.EPOCHS_STRATEGY.set(self, distribute_strategy)
-        _prepare(self, distribute_strategy, kwargs.get("x", data))
+        _prepare(self, distribute_strategy, kwargs["x"])
         Call.reads(self)
 
     @functools.wraps(stock_build)
@@ -168,7 +169,7 @@ def patch_trainer() -> None:
                 # TensorFlow's error has the text of the exception, but not the exception.
                 if recorded.exceptions:
                     raise raised(recorded.exceptions[0]) from recorded.exceptions[0]
-                cause = cause_in(undistributed(seams.ADAPTED_DATASET.of(self.data_adapter, None)), error)
+                cause = cause_in(seams.ADAPTED_DATASET.of(self.data_adapter, None), error)
                 if cause is None:
                     raise
                 raise cause from error

@@ -137,6 +137,19 @@ on_pipeline(
 )
 
 
+def distributed(dataset: tf.data.Dataset) -> Any:
+    return tf.distribute.get_strategy().experimental_distribute_dataset(dataset)
+
+
+on_pipeline("distributed", lambda: distributed(pipeline()))
+on_pipeline(
+    "distributed_with_class_weights",
+    lambda: distributed(pipeline().map(lambda x, y: (x, tf.cast(y > 0, tf.int32)))),
+    class_weight={0: 1.0, 1: 3.0},
+)
+on_pipeline("distributed_weighted", lambda: distributed(pipeline().map(lambda x, y: (x, y, y[:, 0] + 1))))
+
+
 def with_rows_of_any_number(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.ensure_shape(tf.numpy_function(lambda rows: 2 * rows, [x], tf.float32), (None, 6)), y
 
