@@ -186,7 +186,7 @@ class Network:
         out, err = process.communicate(timeout=limit)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
-    def run_here(self, *command: object) -> str:
+    def run_here(self, *command: object, limit: float = 60) -> str:
         """Run any command on ``here``, in the working directory; what it prints."""
         done = subprocess.run(
             ["ip", "netns", "exec", self.here, *map(str, command)],
@@ -194,7 +194,7 @@ class Network:
             env=environment(TFMUSTER_SSH_CONFIG=str(self.config)),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=limit,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -35,25 +35,29 @@ _MOST_VALUES: Final = 4096
 _MOST_FILES: Final = 10_000
 #: Relative difference up to which two samples are equal. Machines may compute the same rows differently.
 _CLOSE: Final = 1e-3
-#: Steps that read, or compute by functions, and other ones that give the same elements whenever they run.
+#: Steps that read, or compute by functions; steps that make batches; and other ones that give the same
+#: elements whenever they run.
 _READING: Final = {
     *("FixedLengthRecord", "TFRecord", "TextLine", "FlatMap", "Interleave", "ParallelInterleave"),
     *("Map", "ParallelMap"),
 }
-_PURE: Final = _READING | {
+_BATCHING: Final = {"Batch", "PaddedBatch", "ParallelBatch", "Rebatch"}
+_OTHER: Final = {
     *(
-        "Batch",
         "Concatenate",
         "Options",
-        "PaddedBatch",
-        "ParallelBatch",
         "Prefetch",
         "Range",
-        "Rebatch",
         "Repeat",
+        "Shard",
+        "Skip",
+        "Take",
+        "Tensor",
+        "TensorSlice",
     ),
-    *("Shard", "Skip", "Take", "Tensor", "TensorSlice", "Unbatch", "Zip"),
+    *("Unbatch", "Zip"),
 }
+_PURE: Final = _READING | _BATCHING | _OTHER
 #: The same in the graphs of functions: operations that TensorFlow calls stateful.
 _PURE_OPERATION: Final = re.compile(
     rf"({'|'.join(_PURE)}|Model|Parallel\w+)Dataset(V\d)?|Assert|Lookup\w+|Hash\w+|ReadFile|MatchingFiles|"
@@ -134,7 +138,10 @@ def _numbers_of(arrays: list[Any]) -> list[float]:
 
 
 def _first_element(dataset: tf.data.Dataset) -> list[Any]:
-    """Return the first element after those steps that may run twice, if they do more than to slice arrays."""
+    """Return the first row after those steps that may run twice, if they do more than to slice arrays.
+
+    It is one before the rows are batched, because a batch may be of many files.
+    """
     import tensorflow as tf
 
     step: Any = dataset
@@ -143,6 +150,9 @@ def _first_element(dataset: tf.data.Dataset) -> list[Any]:
         if not inputs:
             return []
         step = inputs[0]
+    for part in [*chain(step)]:
+        if kind_of(part) in _BATCHING:
+            step = seams.INPUTS.of(part)()[0]
     if not any(kind_of(part) in _READING for part in chain(step)):
         return []
     try:
