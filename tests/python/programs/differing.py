@@ -100,6 +100,27 @@ class ShufflesByItself(keras.utils.PyDataset):
             np.random.default_rng(index).shuffle(self.order)
 
 
+class Scaled(keras.layers.Layer):
+    """A layer without a configuration, which keeps the time, too."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor, self.made = factor, time.time()
+
+    def call(self, inputs):
+        return self.factor * inputs
+
+    def get_config(self):
+        raise NotImplementedError
+
+
+def changed_at(array, change):
+    """Return the array, and on worker 1 with a change in a row that no sample has."""
+    array = array.copy()
+    array[77] += change * index
+    return array
+
+
 class OwnOrder(ShufflesByItself):
     """Its order differs, but not in the rows that are sampled."""
 
@@ -194,6 +215,11 @@ DIFFERENT = {
     "activation": lambda: fit(model(activation=("relu", "tanh")[index])),
     "number of layers": lambda: fit(model(more=[keras.layers.ReLU()] * index)),
     "regularizer": lambda: fit(model(kernel_regularizer=keras.regularizers.L2(0.5 + index))),
+    "attribute of a layer": lambda: fit(model(more=[Scaled(1.0 + index)])),
+    "precision of a layer": lambda: fit(model(dtype=("float32", "mixed_bfloat16")[index])),
+    "one row": lambda: fit(data=(changed_at(x, 1.0), y)),
+    "one label": lambda: fit(data=(x, changed_at(y, 1))),
+    "one sample weight": lambda: fit(sample_weight=changed_at(np.ones(260, "float32"), 1.0)),
     "loss": lambda: fit(model(loss=("sparse_categorical_crossentropy", "mse")[index])),
     "constant of a function": lambda: fit(model(function=scaled(2.0 + index))),
     "code of a function": lambda: fit(model(function=(lambda x: x + 1) if index else lambda x: x - 1)),
@@ -233,6 +259,7 @@ EQUAL = {
         callbacks=[keras.callbacks.TerminateOnNaN()] + [SeesBatches()] * index
     ),
     "functions that are made anew": lambda: fit(model(function=scaled(2.0))),
+    "attributes of a layer": lambda: fit(model(more=[Scaled(2.0)])),
     "names of layers": lambda: (index or keras.Sequential([keras.layers.Dense(2)]), fit()),
     "random inputs": lambda: fit(
         data=slices(x, y).map(lambda a, b: (a + tf.random.uniform([]), b), 2), epochs=2

@@ -20,8 +20,8 @@ from ..process import PROCESS, is_chief
 from .documents import Call, document_of, plain_name, weights_of
 from .machines import MACHINE, agree_on_machines, this_machine
 from .meaning import Tree, digest_of, meaning_of, text_of
-from .refusals import CHOOSES, PROGRAM, compare, refuse, rows_advice, tasks_text
-from .samples import SAMPLE, close
+from .refusals import CHOOSES, PROGRAM, all_close, compare, refuse, rows_advice, tasks_text
+from .samples import SAMPLE, VALUES, close, sums_of
 from .state import checksum_of, refuse_other_values
 
 if TYPE_CHECKING:
@@ -68,12 +68,15 @@ def agree_on_call(model: keras.Model, epochs: EpochIterator | None, *, chooses: 
     if differences.pop(MACHINE, None) is not None:
         # A stale copy of a file explains the other differences.
         agree_on_machines(call.name)
+    # A callback of one worker that needs every batch is no mistake.
+    chooses = differences.pop(CHOOSES, None) is None and chooses
     if SAMPLE in differences:
         samples = [str(value) for value, _ in differences[SAMPLE].values]
         if all(close(samples[0], sample) for sample in samples[1:]):
             del differences[SAMPLE]
-    # A callback of one worker that needs every batch is no mistake.
-    chooses = differences.pop(CHOOSES, None) is None and chooses
+    if differences.pop(VALUES, None) is not None and not differences and epochs is not None:
+        different = compare(f"the arrays of {call.name}", sums_of(epochs.data_adapter), f"call {call.name}")
+        differences = {name: entry for name, entry in different.items() if not all_close(entry)}
     if "weights" in differences:
         details = PROCESS.compare(f"weights for {call.name}", weights_of(model))
         if details.differences:

@@ -16,7 +16,7 @@ from .. import seams
 from ..process import keras_backend
 from ..row_sums import weight_of_step
 from ..rows import OfLength
-from .samples import FILES, SAMPLE, files_of, pipeline_of, sample_of
+from .samples import FILES, SAMPLE, VALUES, files_of, pipeline_of, sample_of, values_of
 
 if TYPE_CHECKING:
     import keras
@@ -131,6 +131,7 @@ def _data(epochs: EpochIterator) -> dict[str, Any]:
         "data set": pipeline_of(dataset),
         FILES: files_of(dataset),
         SAMPLE: sample_of(adapter),
+        VALUES: values_of(adapter),
     }
     spec = dataset.element_spec if isinstance(dataset, tf.data.Dataset) else None
     arrays = tf.nest.flatten(spec if spec is not None else seams.ADAPTED_ARRAYS.of(adapter, None))

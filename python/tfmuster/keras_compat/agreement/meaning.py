@@ -16,7 +16,7 @@ import os
 import re
 import types
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -172,14 +172,37 @@ def _renamed(tree: Tree, names: Mapping[str, str]) -> Tree:
 def _own_code(thing: object, *, values: bool = True) -> dict[str, Tree]:
     """Return the code of a model, layer, or other object whose class the program has written itself.
 
-    Without ``values``, what the code uses from elsewhere may differ.
+    With ``values``, its attributes that the code uses count, too. What else it keeps may differ, such as the
+    time at which it was made.
     """
-    return {
-        f"{name}()": _described(function) if values else _code_of(function)
+    functions = {
+        name: function
         for kind in reversed(type(thing).__mro__)
         for name, function in vars(kind).items()
         if _is_of_the_user(function)
     }
+    codes = {
+        f"{name}()": _described(function) if values and name != "__init__" else _code_of(function)
+        for name, function in functions.items()
+    }
+    if not values:
+        return codes
+    used = {
+        name
+        for method, function in functions.items()
+        if method not in ("__init__", "get_config")
+        for code in _codes(function)
+        for name in code.co_names
+    }
+    return codes | {
+        f"attribute {name}": _described(value)
+        for name, value in _attributes(thing).items()
+        if name in used and (isinstance(value, np.ndarray) or all(map(_is_plain, _listed(value))))
+    }
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, (list, tuple)) else [value]
 
 
 def _callbacks(callbacks: Any) -> dict[str, Tree]:
@@ -288,7 +311,9 @@ def _meaning(value: Any, deep: int) -> Tree:
         in_json = not isinstance(value, (int, float)) or (np.isfinite(value) and abs(value) < 2**63)
         return value if in_json else str(value)
     if isinstance(value, Mapping):
-        return _parts(value, deep)
+        # The name of a policy is what it means.
+        of_dtype = str(value.get("class_name")).endswith("DTypePolicy")
+        return value["config"]["name"] if of_dtype else _parts(value, deep)
     if isinstance(value, (list, tuple)):
         if len(value) > 8 and all(map(_is_plain, value)):
             first, digest = str(list(value[:8]))[:-1], digest_of(list(map(str, value)))[1:9]

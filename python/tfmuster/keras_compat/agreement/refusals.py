@@ -12,7 +12,7 @@ from ...errors import DataError
 from ...options.hints import Hint
 from ...words import Argument, Code, Words
 from ..process import PROCESS, keras_backend
-from .samples import FILES, SAMPLE
+from .samples import FILES, SAMPLE, close_sums
 
 if TYPE_CHECKING:
     from ..process import Difference
@@ -55,6 +55,12 @@ def compare(about: str, document: Mapping[str, object], duty: str) -> dict[str, 
     return {difference.name: difference for difference in answer.differences}
 
 
+def all_close(difference: Difference) -> bool:
+    """Return whether sums of numbers differ no more than if machines have rounded them differently."""
+    (first, _), *rest = difference.values
+    return all(close_sums(str(first), str(value)) for value, _ in rest)
+
+
 def refuse_absent(absent: Mapping[str, str], duty: str) -> None:
     """Raise a DataError if workers neglect a duty, such as ``call fit``, and say what they do instead."""
     if not absent:
@@ -87,7 +93,8 @@ def refuse(moment: str, by_name: Mapping[str, Difference]) -> None:
         message = f"The workers must agree when {moment}: {values}."
     values_of = {entry.name: {tasks_text(tasks): v for v, tasks in entry.values} for entry in differences}
     more = differences[1:] if first.name != "call" else []
-    advice = rows_advice() if first.name in _ABOUT_ROWS else _ADVICE.get(first.name.split(" ")[0])
+    about_rows = first.name in _ABOUT_ROWS or first.name.startswith("rows ")
+    advice = rows_advice() if about_rows else _ADVICE.get(first.name.split(" ")[0])
     if first.name == FILES:
         advice = _FILES_ADVICE + rows_advice()
     raise DataError(
@@ -113,6 +120,8 @@ def _value(name: str, value: object) -> str:
         return f"an unknown number of {counted[name]}" if value is None else f"{value} {counted[name]}"
     if name == SAMPLE:
         return f"rows with the numbers {str(value)[:60]}"
+    if name.startswith("rows "):
+        return f"{name} with the sum {str(value).split()[0]}"
     name = name.removeprefix(f"{PROGRAM} ")
     return f"{name} {value}"
 

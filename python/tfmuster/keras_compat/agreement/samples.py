@@ -23,14 +23,22 @@ if TYPE_CHECKING:
     import pandas as pd
     import tensorflow as tf
 
-#: Names of the entries with numbers that tell the rows of two calls apart, and with files in their order.
+#: Names of the entries with numbers that tell the rows of two calls apart, with a digest of all values of
+#: arrays, and with files in their order.
 SAMPLE: Final = "rows"
+VALUES: Final = "values of the arrays"
 FILES: Final = "files"
 #: Settings of the steps of a pipeline that decide which rows are in which batch.
 _SETTINGS: Final = ("batch_size", "count", "buffer_size", "seed", "seed2", "num_shards", "index")
 #: How many arrays are sampled, and how many bytes of a row.
 _MOST_ARRAYS: Final = 4
 _MOST_VALUES: Final = 4096
+#: Bytes of an array of which all rows are looked at. Of a larger one, every second or third one is.
+_MOST_BYTES: Final = 64 << 20
+#: Parts of arrays that are compared as sums if their digests differ.
+_BLOCKS: Final = 400
+#: How much of their size sums of numbers may differ by.
+_ROUNDING: Final = 1e-5
 #: How many names of files are looked at.
 _MOST_FILES: Final = 10_000
 #: Relative difference up to which two samples are equal. Machines may compute the same rows differently.
@@ -63,8 +71,9 @@ _PURE_OPERATION: Final = re.compile(
     rf"({'|'.join(_PURE)}|Model|Parallel\w+)Dataset(V\d)?|Assert|Lookup\w+|Hash\w+|ReadFile|MatchingFiles|"
     r"VarHandleOp|ReadVariableOp|ResourceGather|(Stateful)?PartitionedCall|If|While|Case"
 )
-#: Where a data set keeps its sample.
+#: Where a data set keeps its sample, and an adapter the digest of its arrays.
 _SAMPLE_OF: Final = "_tfmuster_sample"
+_VALUES_OF: Final = "_tfmuster_values"
 
 
 def pipeline_of(dataset: object) -> str:
@@ -120,6 +129,65 @@ def sample_of(adapter: Any) -> str:
         numbers = [*_numbers_of(list(_sources(dataset))), *_numbers_of(_first_element(dataset))]
         known = dataset.__dict__[_SAMPLE_OF] = _text_of(numbers)
     return str(known)
+
+
+def values_of(adapter: Any) -> str | None:
+    """Return a digest of the values of arrays; None for other data. ``adapter`` is Keras's data adapter."""
+    arrays = _arrays_of(adapter)
+    # Keras keeps the adapter of validation data for all epochs.
+    known: str | None = adapter.__dict__.get(_VALUES_OF)
+    if known is None and arrays:
+        checksum = 0
+        for array, step in arrays:
+            checksum = zlib.crc32(_bytes_of(array[::step]), checksum)
+        known = adapter.__dict__[_VALUES_OF] = f"{checksum:08x}"
+    return known
+
+
+def sums_of(adapter: Any) -> dict[str, str]:
+    """Return sums over blocks of rows of arrays, by names of the blocks: they tell where arrays differ."""
+    sums: dict[str, str] = {}
+    arrays = _arrays_of(adapter)
+    for number, (array, step) in enumerate(arrays, 1):
+        for rows in np.array_split(np.arange(0, len(array), step), max(1, _BLOCKS // len(arrays))):
+            if len(rows):
+                sums[f"rows {rows[0]} to {rows[-1]} of array {number}"] = _sums_of(array[rows].reshape(-1))
+    return sums
+
+
+def _sums_of(values: npt.NDArray[Any]) -> str:
+    if values.dtype.kind not in "biuf":
+        return f"{zlib.crc32(_bytes_of(values)):08x}"
+    numbers = values.astype(np.float64)
+    weighted = np.dot(numbers, np.linspace(1.0, 2.0, len(numbers)))
+    return f"{weighted:.9g} {np.abs(numbers).sum():.9g}"
+
+
+def close_sums(first: str, second: str) -> bool:
+    """Return whether sums of numbers and of their sizes differ no more than machines round differently."""
+    ours, theirs = first.split(), second.split()
+    if len(ours) < 2 or len(theirs) < 2:
+        return ours == theirs
+    return abs(float(ours[0]) - float(theirs[0])) <= _ROUNDING * max(float(ours[1]), float(theirs[1]))
+
+
+def _arrays_of(adapter: Any) -> list[tuple[npt.NDArray[Any], int]]:
+    """Return the arrays that a call has in memory, and how many rows to go on by, to look at not too many."""
+    import tensorflow as tf
+
+    arrays = []
+    for given in tf.nest.flatten(seams.ADAPTED_ARRAYS.of(adapter, None)):
+        if isinstance(given, (np.ndarray, tf.Tensor)) or type(given).__module__.startswith("jax"):
+            array = np.asarray(given)
+            if array.ndim and array.size and array.dtype.kind in "biufSUO":
+                arrays.append((array, array.nbytes // _MOST_BYTES + 1))
+    return arrays
+
+
+def _bytes_of(array: npt.NDArray[Any]) -> bytes | memoryview:
+    if array.dtype.kind in "OSU":
+        return "\n".join(map(_decoded, array.reshape(-1))).encode()
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _text_of(numbers: list[float]) -> str:

@@ -23,7 +23,7 @@ from ...words import Code, Words
 from .. import seams
 from ..process import keras_backend
 from .documents import Call
-from .refusals import compare, rows_advice, tasks_text
+from .refusals import all_close, compare, rows_advice, tasks_text
 from .samples import close
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ _ROWS: Final = "rows"
 _NUMBERS: Final = "numbers"
 _NUMBER: Final = "number of values"
 _ARITHMETIC: Final = "processors and GPUs"
-#: How much of their size sums of numbers may differ by.
-_ROUNDING: Final = 1e-5
 _ADVICE: Final = Words(
     "set weights and learning rates on every worker alike: pass what one worker has read or drawn through "
     "{}. If the program sets none, memory or a network has changed bits, and the job can continue from its "
@@ -112,7 +110,7 @@ def _rows_of(call: Call) -> dict[str, str]:
 
 def _refuse_rows(different: Mapping[str, Difference], when: str) -> None:
     other = different.get(_ROWS) or different.get(_NUMBERS)
-    if other is None or (_ROWS not in different and _are_close([str(value) for value, _ in other.values])):
+    if other is None or (_ROWS not in different and all_close(other)):
         return
     (_, (first, *_)), *rest = other.values
     others = tasks_text(task for _, tasks in rest for task in tasks)
@@ -123,12 +121,6 @@ def _refuse_rows(different: Mapping[str, Difference], when: str) -> None:
         reason="workers-differ",
         differences={"rows": {tasks_text(tasks): value for value, tasks in other.values}},
     )
-
-
-def _are_close(texts: list[str]) -> bool:
-    """Return whether sums of numbers differ no more than if machines have rounded them differently."""
-    sums = [[float(number) for number in text.split()] for text in texts]
-    return all(abs(weighted - sums[0][0]) <= _ROUNDING * sums[0][1] for weighted, _ in sums)
 
 
 def refuse_other_values(model: keras.Model, *, since: str, kind: type[DataError] = DataError) -> None:
