@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .embedded_r import r_calls
+from .user_code import line_of_main_thread
 
 #: A process computes if it uses this much processor time, in seconds, and this share of a core. A process
 #: that waits in TensorFlow uses less than a hundredth of a core.
@@ -109,8 +110,10 @@ class Activity:
         now = time.monotonic()
         position = {name: value for name, value in self.place().items() if value is not None}
         still = self._motion.seconds_still(self._changes, now)
+        line = None if position else line_of_main_thread()
         return {
             **position,
+            **({"line": line} if line is not None else {}),
             **({"library": self._library} if self._library else {}),
             "executions": self.executions,
             "inside": self.waits,
@@ -188,7 +191,8 @@ def place_text(doing: Mapping[str, Any]) -> str:
     words.append(f"inside a step or another {library} call" if doing.get("inside") else "between two steps")
     if not doing.get("call") and not doing.get("inside"):
         words[-1] = f"not in {library}"
-    return ", ".join(words)
+    line = doing.get("line")
+    return ", ".join(words) + (f" ({line})" if line else "")
 
 
 def _after_fork() -> None:

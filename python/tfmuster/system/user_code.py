@@ -7,14 +7,15 @@ import linecache
 import os
 import re
 import sys
+import threading
 from types import FrameType
 from typing import Any, Final
 
 from .embedded_r import r_calls, r_script
 
-#: Files of packages, of Python itself and of this package.
+#: Files of packages, of Python itself, of this package, and of reticulate.
 LIBRARY: Final = re.compile(
-    r"/(site|dist)-packages/|/lib/python3\.\d+/|/python/tfmuster/|/bin/tfmuster$|^<frozen "
+    r"/(site|dist)-packages/|/lib/python3\.\d+/|/python/tfmuster/|/bin/tfmuster$|^<frozen |/python/rpytools/"
 )
 _PACKAGE: Final = f"{__name__.partition('.')[0]}."
 
@@ -32,7 +33,21 @@ def user_line(r_function: str = "") -> str | None:
     Of R it is the call of `r_function`, or the outermost call. None if there is none in this thread, as in a
     callback of a library.
     """
-    frame: FrameType | None = sys._getframe(1)
+    if (line := _line_in(sys._getframe(1))) is not None:
+        return line
+    calls = r_calls().splitlines()
+    begin = max((number for number, call in enumerate(calls, 1) if call.startswith(_ON_WORKER)), default=0)
+    calls = [call for call in calls[begin:] if not _EVALUATES.match(call)]
+    named = [call for call in calls if call.removeprefix("tfmuster::").startswith(f"{r_function}(")]
+    return next(iter(named[-1:] or calls), None)
+
+
+def line_of_main_thread() -> str | None:
+    """Return the line of the user's Python code that the main thread executes, or None."""
+    return _line_in(sys._current_frames().get(threading.main_thread().ident or 0))
+
+
+def _line_in(frame: FrameType | None) -> str | None:
     while frame is not None:
         if is_of_the_user(frame):
             path, number = frame.f_code.co_filename, frame.f_lineno
@@ -40,11 +55,7 @@ def user_line(r_function: str = "") -> str | None:
             place = f"{_short(path)}, line {number}"
             return f"{place}: {code}" if code else place
         frame = frame.f_back
-    calls = r_calls().splitlines()
-    begin = max((number for number, call in enumerate(calls, 1) if call.startswith(_ON_WORKER)), default=0)
-    calls = [call for call in calls[begin:] if not _EVALUATES.match(call)]
-    named = [call for call in calls if call.removeprefix("tfmuster::").startswith(f"{r_function}(")]
-    return next(iter(named[-1:] or calls), None)
+    return None
 
 
 def is_of_the_user(frame: FrameType) -> bool:

@@ -193,15 +193,32 @@ def test_a_variable_that_one_worker_makes_alone_is_named(tmp_path: Path) -> None
         assert f" {making} ({program}, line {lines[code]}: {code})" in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize(
+    "call", ['strategy.reduce("SUM", tf.constant(1.0), axis=None)', "model.train_on_batch(rows, rows[:, :1])"]
+)
+def test_a_collective_of_one_worker_is_named_with_its_line(tmp_path: Path, call: str) -> None:
+    lines = SIGNALLED.strip().splitlines()
+    write(tmp_path, "train.py", "import tensorflow as tf", *lines[:-2], f"if index == 0: {call}", *lines[-2:])
+    done = tfmuster("launch", "-n", 2, "train.py", cwd=tmp_path, limit=120)
+    assert done.returncode == 1
+    line = re.escape(f"(train.py, line {len(lines)}: if index == 0: {call})")
+    # It is in a collective operation, or makes a variable for it.
+    doing = "(outside of fit, evaluate, and predict, inside a step or another TensorFlow call|making \\w+)"
+    assert re.search(f"All workers must call fit, but worker 0 is {doing} {line}\\.", done.stderr), (
+        done.stderr
+    )
+
+
 SIGNALLED = """
 import os, signal
 import tfmuster
 strategy = tfmuster.strategy("multi_worker_mirrored")
+index = tfmuster.current_task().index
 import keras, numpy as np
 
 class Signals(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
-        if batch == 20 and tfmuster.current_task().index == 1:
+        if batch == 20 and index == 1:
             os.kill(os.getpid(), signal.SIGUSR2)
 
 with strategy.scope():

@@ -110,7 +110,7 @@ def _files() -> Iterator[tuple[str, Path]]:
         path = getattr(module, "__file__", None)
         if not isinstance(path, str) or not path.endswith(".py") or is_library(path):
             continue
-        if name not in ("__main__", "__mp_main__") and name.partition(".")[0] != "rpytools":
+        if name not in ("__main__", "__mp_main__"):
             found[f"{name.replace('.', '/')}.py"] = Path(path)
     for name, path in list(found.items())[:_MOST_FILES]:
         if path.is_file() and path.stat().st_size <= _MOST_BYTES:

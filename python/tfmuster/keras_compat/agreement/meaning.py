@@ -396,7 +396,9 @@ def _cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]
 
 
 def _is_of_the_user(value: object) -> bool:
-    return isinstance(value, types.FunctionType) and not is_library(value.__code__.co_filename)
+    if not isinstance(value, types.FunctionType):
+        return False
+    return not is_library(value.__code__.co_filename) or r_function(value) is not None
 
 
 def _code_of(function: types.FunctionType) -> str:

@@ -94,6 +94,8 @@ def find_stall(reports: Mapping[str, TaskReport], limit: float, now: float) -> S
         return _stall(behind, waiting, all_reports, now)
     if busy or any(report.still(now) < limit for report in all_reports if not report.done):
         return None
+    # They wait for each other, also if some have begun a moment later.
+    waiting = [report for report in all_reports if not report.done]
     ended = [report for report in waiting if report.doing.get("ended") is not None]
     least = min(report.executions for report in waiting)
     few = [report for report in waiting if report.executions == least]

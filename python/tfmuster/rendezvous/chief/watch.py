@@ -19,7 +19,7 @@ KINDS: Final = ("agree", "doing", "leave", "points")
 #: A task that has not reported for so long does not respond, in seconds.
 _SILENT_SECONDS: Final = 5.0
 #: Texts of a report, and how long they may be.
-_TEXTS: Final = {"call": 40, "library": 40, "making": 200}
+_TEXTS: Final = {"call": 40, "library": 40, "making": 200, "line": 200}
 _NUMBERS: Final = ("executions", "unchanged", "still", "epoch", "epochs", "step", "steps", "ended")
 
 

@@ -65,6 +65,13 @@ def test_a_silent_task_rests_since_it_was_heard():
     assert [each.task for each in stall.awaited] == ["worker 1"]
 
 
+def test_workers_that_wait_for_each_other_need_not_have_begun_at_the_same_moment():
+    """One is in an exchange and the other in TensorFlow, and only one has waited for the whole limit."""
+    asks = report("worker 0", asked=NOW - 59, about="fit")
+    stall = stall_of(asks, report("worker 1", inside=True, unchanged=61.0))
+    assert stall.message.startswith("stalled: all workers have waited for each other for 61 s.\n")
+
+
 def test_if_all_wait_the_one_whose_data_ended_is_named_then_the_one_behind_then_all():
     inside = [report(f"worker {index}", inside=True) for index in range(3)]
     assert "all workers have waited for each other for 100 s" in stall_of(*inside).message
