@@ -32,6 +32,7 @@ function(f) {
       if (bindingIsActive(name, from) || any(startsWith(names(found), paste0(key, ": ")))) next
       value <- get(name, from)
       if (is.function(value) && !is.primitive(value)) look(value, paste0(name, ": "))
+      else if (is.atomic(value) && length(value) > 1000L) found[[key]] <<- paste(typeof(value), length(value))
       else if (is.atomic(value)) found[[key]] <<- paste(deparse(value), collapse = "")
     }
   }

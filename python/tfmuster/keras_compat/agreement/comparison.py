@@ -74,7 +74,9 @@ def agree_on_call(model: keras.Model, epochs: EpochIterator | None, *, chooses: 
         samples = [str(value) for value, _ in differences[SAMPLE].values]
         if all(close(samples[0], sample) for sample in samples[1:]):
             del differences[SAMPLE]
-    if differences.pop(VALUES, None) is not None and not differences and epochs is not None:
+    values, program = differences.pop(_VALUES, None), differences.pop(PROGRAM, None)
+    arrays = differences.pop(VALUES, None)
+    if arrays is not None and program is None and not differences and epochs is not None:
         different = compare(f"the arrays of {call.name}", sums_of(epochs.data_adapter), f"call {call.name}")
         differences = {name: entry for name, entry in different.items() if not all_close(entry)}
     if "weights" in differences:
@@ -83,8 +85,6 @@ def agree_on_call(model: keras.Model, epochs: EpochIterator | None, *, chooses: 
             # The digest says less than the weights themselves.
             del differences["weights"]
         differences |= {difference.name: difference for difference in details.differences}
-    values = differences.pop(_VALUES, None)
-    program = differences.pop(PROGRAM, None)
     if program is not None and not differences:
         differences = _in_program(call.name, meaning) or {PROGRAM: program}
     refuse(f"{call.name} begins", differences)

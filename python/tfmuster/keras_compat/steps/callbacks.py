@@ -92,11 +92,15 @@ def _defer_stop(model: keras.Model) -> None:
 
 def _who_stops(callbacks: Iterable[keras.callbacks.Callback]) -> str:
     """Return whose callbacks may stop a training after a batch."""
-    of_batches = [callback for callback in callbacks if overrides(callback, _BATCH_METHODS)]
-    if any(uses(callback, "stop_training") for callback in of_batches):
+    # What is set when an epoch begins acts after its first batch.
+    methods = (*_BATCH_METHODS, "on_epoch_begin")
+    acting = [callback for callback in callbacks if overrides(callback, methods)]
+    if any(uses(callback, "stop_training") for callback in acting):
         return _PROGRAM
     # Keras's own see the same logs on all workers.
-    return _KERAS if any(uses(one, "stop_training", in_libraries=True) for one in of_batches) else _NOBODY
+    return (
+        _KERAS if any(uses(callback, "stop_training", in_libraries=True) for callback in acting) else _NOBODY
+    )
 
 
 def may_choose(model: keras.Model) -> bool:

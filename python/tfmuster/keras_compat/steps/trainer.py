@@ -113,10 +113,11 @@ def patch_trainer() -> None:
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        data = kwargs.pop("x") if "x" in kwargs else args[0]
+        if "x" not in kwargs:
+            kwargs["x"], args = args[0], args[1:]
+        data = kwargs["x"]
         if multi_worker(distribute_strategy):
-            data = undistributed(data)
-        args, kwargs = args[1:], {"x": data, **kwargs}
+            data = kwargs["x"] = undistributed(data)
         marked = isinstance(data, tf.data.Dataset) and only_this_worker_has(data)
         if marked or attached_pipeline(data) is not None:
             # They have their order, and Keras would warn that it does not shuffle them.
@@ -134,7 +135,7 @@ def patch_trainer() -> None:
         # end of a call: seen in one of 12 trainings under CentralStorageStrategy.
         super(epochs, self).__init__(*args, **kwargs)
         seams.EPOCHS_STRATEGY.set(self, distribute_strategy)
-        _prepare(self, distribute_strategy, kwargs["x"])
+        _prepare(self, distribute_strategy, data)
         Call.reads(self)
 
     @functools.wraps(stock_build)
