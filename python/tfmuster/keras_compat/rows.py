@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ Tensors: TypeAlias = "tf.Tensor | tuple[Any, ...] | list[Any] | dict[str, Any]"
 Count: TypeAlias = "int | tf.Tensor"
 
 _PIPELINE = "_tfmuster_pipeline"
+_ROWS = "_tfmuster_rows"
 
 
 class WorkerPipeline(Protocol):
@@ -49,9 +50,18 @@ class WorkerPipeline(Protocol):
         """
 
 
-def attach_pipeline(dataset: tf.data.Dataset, pipeline: WorkerPipeline) -> None:
-    """Let ``fit`` and parameter servers read a data set of global batches by a pipeline for each worker."""
+def attach_pipeline(dataset: tf.data.Dataset, pipeline: WorkerPipeline, rows: Mapping[str, str]) -> None:
+    """Let ``fit`` and parameter servers read a data set of global batches by a pipeline for each worker.
+
+    ``rows`` are texts, by names for errors, that tell the rows and their order: equal on all workers.
+    """
     setattr(dataset, _PIPELINE, pipeline)
+    setattr(dataset, _ROWS, rows)
+
+
+def attached_rows(data: object) -> Mapping[str, str]:
+    """Return what tells the rows of a data set with an attached pipeline."""
+    return getattr(data, _ROWS, {})
 
 
 def attached_pipeline(data: object) -> WorkerPipeline | None:

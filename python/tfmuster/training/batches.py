@@ -12,6 +12,7 @@ creating and dropping another iterator does not change the order.
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,7 +135,9 @@ def batches(
         return without_autotuning(gathered.prefetch(tf.data.AUTOTUNE))
 
     whole = pipeline()
-    attach_pipeline(whole, pipeline)
+    order = f"shuffled by seed {seed}, from epoch {first_epoch}" if shuffle else "in order"
+    about = f"of {batch_size} of {total} rows {order}"
+    attach_pipeline(whole, pipeline, {"batches": about, "labels": f"{zlib.crc32(labels.numpy()):08x}"})
     return whole
 
 

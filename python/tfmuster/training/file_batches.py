@@ -6,6 +6,7 @@ import glob
 import itertools
 import os
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -113,7 +114,16 @@ def file_batches(
         return without_autotuning(data.prefetch(2))
 
     whole = pipeline()
-    attach_pipeline(whole, pipeline)
+    order = f"shuffled by seed {plan.seed}, from epoch {first_epoch}" if plan.shuffle else "in order"
+    names = [os.path.basename(chunk.path) for chunk in chunks]
+    parts = zlib.crc32(
+        "\n".join(f"{name} {c.first} {c.rows}" for name, c in zip(names, chunks, strict=True)).encode()
+    )
+    about = {
+        "batches": f"of {plan.batch_size} of {plan.rows} rows {order}",
+        "files": f"{', '.join(dict.fromkeys(names[:3]))}, ... in {len(names)} parts ({parts:08x})",
+    }
+    attach_pipeline(whole, pipeline, about)
     whole.rows, whole.steps = plan.rows, plan.steps
     return whole
 

@@ -179,6 +179,22 @@ def scaled_rows(factor):
     return slices(x, y).shuffle(10, seed=1).map(lambda a, b: (factor * a, b))
 
 
+def in_batches(labels=y, seed=3):
+    import tfmuster
+
+    return tfmuster.batches(x, labels, 26, seed=seed)
+
+
+def in_file_batches(names, seed=3):
+    import tfmuster
+
+    for number, name in enumerate(names):
+        rows = np.hstack([x, y[:, None]])[26 * number : 26 * number + 26]
+        np.savetxt(os.path.join(folder, name), rows, delimiter=",", header="a,b,c,d,e,f,g,h,y", comments="")
+    files = [os.path.join(folder, name) for name in names]
+    return tfmuster.file_batches(files, tfmuster.csv_rows("y"), 26, seed=seed)
+
+
 def with_epsilon(epsilon):
     stock = keras.config.epsilon()
     keras.config.set_epsilon(epsilon)
@@ -239,6 +255,10 @@ DIFFERENT = {
     "rows of servers": lambda: fit(data=of_servers()[0]),
     "order of a later epoch": lambda: fit(data=ShufflesByItself(), epochs=4),
     "order within evaluate": lambda: shared.evaluate(OwnOrder(), verbose=0),
+    "seed of batches": lambda: fit(data=in_batches(seed=index)),
+    "labels of batches": lambda: fit(data=in_batches(changed_at(y, 1))),
+    "seed of batches of files": lambda: fit(data=in_file_batches(("a.csv", "b.csv"), seed=index)),
+    "order of batches of files": lambda: fit(data=in_file_batches(("a.csv", "b.csv")[:: 1 - 2 * index])),
     "order of files": lambda: fit(data=of_records(("a.rec", "b.rec")[:: 1 - 2 * index])),
     "rows of files": lambda: fit(data=of_records(("a.rec", "b.rec"), add=index / 8)),
     "function of a data set": lambda: fit(data=scaled_rows(0.5 + index)),
@@ -252,6 +272,8 @@ DIFFERENT = {
 }
 EQUAL = {
     "rows of files": lambda: fit(data=of_records(("a.rec", "b.rec")), epochs=2),
+    "batches": lambda: fit(data=in_batches()),
+    "batches of files": lambda: fit(data=in_file_batches(("a.csv", "b.csv"))),
     "shuffled rows": lambda: fit(data=scaled_rows(0.5), epochs=2),
     "fit": lambda: fit(validation_split=0.2, epochs=2),
     "a callback of one worker": lambda: fit(callbacks=[SeesBatches()] if index == 0 else None),

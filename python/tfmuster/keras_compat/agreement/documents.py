@@ -15,7 +15,7 @@ from ...system.activity import ACTIVITY
 from .. import seams
 from ..process import keras_backend
 from ..row_sums import weight_of_step
-from ..rows import OfLength
+from ..rows import OfLength, attached_rows
 from .samples import FILES, SAMPLE, VALUES, files_of, pipeline_of, sample_of, values_of
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ def _data(epochs: EpochIterator) -> dict[str, Any]:
         "batch size": adapter.batch_size,
         "data set": pipeline_of(dataset),
         FILES: files_of(dataset),
+        **attached_rows(dataset),
         SAMPLE: sample_of(adapter),
         VALUES: values_of(adapter),
     }

@@ -43,7 +43,7 @@ _ROWS_ADVICE = (
     "its part. If the rows are meant to be each worker's own, say so: "
 )
 _FILES_ADVICE = "sort the names of the files: the order of glob and os.listdir differs between machines. Or "
-_ABOUT_ROWS = ("steps", "rows", "number of rows", "batch size", "data set", "elements")
+_ABOUT_ROWS = ("steps", "rows", "number of rows", "batches", "labels", "batch size", "data set", "elements")
 
 
 def compare(about: str, document: Mapping[str, object], duty: str) -> dict[str, Difference]:

@@ -51,19 +51,8 @@ _READING: Final = {
 }
 _BATCHING: Final = {"Batch", "PaddedBatch", "ParallelBatch", "Rebatch"}
 _OTHER: Final = {
-    *(
-        "Concatenate",
-        "Options",
-        "Prefetch",
-        "Range",
-        "Repeat",
-        "Shard",
-        "Skip",
-        "Take",
-        "Tensor",
-        "TensorSlice",
-    ),
-    *("Unbatch", "Zip"),
+    *("Concatenate", "Options", "Prefetch", "Range", "Repeat", "Scan", "Shard", "Skip", "Take", "Tensor"),
+    *("TensorSlice", "Unbatch", "Zip"),
 }
 _PURE: Final = _READING | _BATCHING | _OTHER
 #: The same in the graphs of functions: operations that TensorFlow calls stateful.
