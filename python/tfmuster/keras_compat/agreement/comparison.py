@@ -19,10 +19,11 @@ from ...system.generators import job_seed, seed_generators, seed_tensorflow, ten
 from ..process import PROCESS, is_chief
 from .documents import Call, document_of, plain_name, weights_of
 from .machines import MACHINE, agree_on_machines, this_machine
-from .meaning import Tree, digest_of, meaning_of, text_of
+from .meaning import meaning_of, text_of
 from .refusals import CHOOSES, PROGRAM, all_close, compare, refuse, rows_advice, tasks_text
 from .samples import SAMPLE, VALUES, close, sums_of
 from .state import checksum_of, refuse_other_values
+from .values import Tree, digest_of
 
 if TYPE_CHECKING:
     import jax

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...system.activity import ACTIVITY
 from .. import seams
+from ..agreement.callbacks import uses
 from ..agreement.comparison import agree_on_stop
 from ..agreement.documents import Call
-from ..agreement.meaning import uses
 from ..agreement.state import agree_on_state
 from ..process import in_multi_worker_strategy
 
