@@ -44,12 +44,12 @@ def callbacks_that_change(callbacks: Any) -> dict[str, Tree]:
 def _callback(callback: keras.callbacks.Callback) -> Tree:
     # What a callback of the program keeps or uses may differ, such as the time at which it was made.
     own = own_code(callback, values=False)
-    kept = (
-        {}
-        if own
-        else {key: value for key, value in attributes_of(callback).items() if not _LOCAL.search(key)}
-    )
-    plain = {key: value for key, value in kept.items() if is_plain(value) or isinstance(value, FUNCTIONS)}
+    kept = {} if own else attributes_of(callback)
+    plain = {
+        key: value
+        for key, value in kept.items()
+        if not _LOCAL.search(key) and (is_plain(value) or isinstance(value, FUNCTIONS))
+    }
     return {**own, **parts_of(plain)}
 
 

@@ -126,7 +126,11 @@ def _code(path: Path) -> str:
     if b"TF_CONFIG" in content:
         return "sets TF_CONFIG"
     if path.suffix == ".py":
-        tree = ast.parse(content)
+        try:
+            tree = ast.parse(content)
+        except SyntaxError:
+            # It is being edited, after it was imported.
+            return _digest(content)
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 node.value = ""
