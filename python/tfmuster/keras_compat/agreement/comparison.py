@@ -123,13 +123,14 @@ def agree_on_end(model: keras.Model) -> None:
             raise ended_before(model, [*answer.absent], doing)
 
 
-def ended_before(model: keras.Model, others: list[str], doing: str) -> DataError:
+def ended_before(model: keras.Model, others: list[str], doing: str = "") -> DataError:
     """Return the error for a worker whose data have ended before those of the others."""
     call = Call.of(model)
     name, rest = call.name if call else "a call", " and ".join(others or ["the others"])
+    ended = "" if ACTIVITY.data_ended is None else f"its data ended after {ACTIVITY.data_ended} batches"
     return DataError(
         f"The data of {name} ended on this worker before those of {rest}.",
-        found=doing or None,
+        found="; ".join(filter(None, (ended, doing))) or None,
         fix=rows_advice(),
         reason="data-ended",
     )

@@ -114,8 +114,7 @@ class Executions:
             except tf.errors.InternalError as error:
                 if (other := ended_before_whom(error)) is None:
                     raise
-                ended = f"its data ended after {ACTIVITY.data_ended} batches"
-                raise ended_before(self._model, [other], ended) from None
+                raise ended_before(self._model, [other]) from None
             finally:
                 ACTIVITY.leave()
             keep_totals(iterator, totals)
