@@ -137,7 +137,9 @@ def batches(
     whole = pipeline()
     order = f"shuffled by seed {seed}, from epoch {first_epoch}" if shuffle else "in order"
     about = f"of {batch_size} of {total} rows {order}"
-    attach_pipeline(whole, pipeline, {"batches": about, "labels": f"{zlib.crc32(labels.numpy()):08x}"})
+    # Not of the tensor: a parameter server's data function is traced, where a tensor has no values.
+    checksum = zlib.crc32(np.asarray(y).tobytes())
+    attach_pipeline(whole, pipeline, {"batches": about, "labels": f"{checksum:08x}"})
     return whole
 
 
