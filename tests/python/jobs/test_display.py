@@ -172,7 +172,7 @@ def test_a_run_says_what_its_tasks_are_doing(tmp_path: Path) -> None:
     with subprocess.Popen(
         [*TFMUSTER, "launch", "-q", "-n", "2", "train.py"], cwd=tmp_path, env=environment()
     ) as process:
-        wait_until(lambda: (tmp_path / "runs").exists() and len(read_states(only_run(tmp_path))) == 2)
+        wait_until(lambda: any((tmp_path / "runs").glob("*")) and len(read_states(only_run(tmp_path))) == 2)
         run = Run(only_run(tmp_path))
         wait_until(lambda: run.status()["state"] == "running")
         known = run.status()["tasks"]["worker 1"]

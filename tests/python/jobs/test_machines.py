@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,9 @@ pytestmark = [
 ]
 
 #: Each worker is on a machine with a name of its own, in a folder of its own, and may have a variable.
-ON_ITS_MACHINE = """
+ON_ITS_MACHINE = f"""
 case "$TF_CONFIG" in *'"index": 1'* | *'"index":1'*) name=m1; eval "$1" ;; *) name=m0 ;; esac
-cd "$name" && exec unshare --uts sh -c "hostname $name; exec python train.py"
+cd "$name" && exec unshare --uts sh -c "hostname $name; exec {sys.executable} train.py"
 """
 PROGRAM = """
 import keras
@@ -125,7 +126,8 @@ def test_releases_of_packages_are_compared(folders: list[Path], tmp_path: Path) 
 def test_one_folder_may_change_between_two_starts(folders: list[Path]) -> None:
     """On one machine the files are the same; what differs there has been made so by the program."""
     write(folders[1], "helper.py", HELPER.format(64.0))
-    command = 'case "$TF_CONFIG" in *\'"index": 1\'*) cd m1;; *) cd m0;; esac; exec python train.py'
+    to_folder = 'case "$TF_CONFIG" in *\'"index": 1\'*) cd m1;; *) cd m0;; esac'
+    command = f"{to_folder}; exec {sys.executable} train.py"
     done = tfmuster(
         "launch", "-n", 2, "--distribute", "--", "sh", "-c", command, cwd=folders[0].parent, limit=150
     )

@@ -338,7 +338,8 @@ class TestFourHosts:
             "lines = [p.read_bytes() for p in pathlib.Path('/proc').glob('[0-9]*/cmdline')]\n"
             "told = [any(text in line for line in lines) for text in (b'agent', token.encode())]\n"
             "print(len(token), *told)\n"
-            "open('token', 'w').write(token)\n"
+            "open('.token', 'w').write(token)\n"
+            "os.replace('.token', 'token')\n"
             "__import__('time').sleep(2)\n"
         )
         put(network, "looks.py", looks)
