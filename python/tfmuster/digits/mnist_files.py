@@ -1,22 +1,17 @@
-"""Find, download, and read the files of MNIST.
+"""Find the files of MNIST, or let Keras download its own, and read them.
 
-An error about a damaged file names the file and the problem. Only a file with the right checksum is put into
-the cache.
+An error about a damaged file names the file and the problem. Of Keras's cache, only a file with the right
+checksum is read.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import gzip
 import hashlib
-import http.client
 import os
 import struct
-import urllib.request
 import zipfile
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +21,7 @@ import numpy.typing as npt
 from ..environment import MNIST_VARIABLE, UNPACKED_GB_VARIABLE
 from ..errors import DataError
 from ..system.archives import TooLargeError, check_zip_file
-from ..system.only_one import only_one_process
-from ..system.replace import replacing_file
-from ..system.say import say
+from ..system.tensorflow_import import import_tensorflow
 
 #: Keras's own data set and its checksum (keras/src/datasets/mnist.py).
 URL = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"
@@ -73,9 +66,7 @@ def locate(path: str | Path | None = None) -> Path:
         return chosen
     cached = cache_path()
     if not cached.exists():
-        with _prepared(cached):
-            if not cached.exists():
-                _download(cached)
+        cached = _download()
     _verify(cached)
     return cached
 
@@ -199,46 +190,21 @@ def _read_idx(path: Path, *, images: bool) -> npt.NDArray[np.uint8]:
     return np.frombuffer(body, np.uint8).reshape((rows, *rest))
 
 
-@contextlib.contextmanager
-def _prepared(target: Path) -> Iterator[None]:
-    """Hold a lock beside `target` inside the block. A DataError says if nothing can be written there."""
+def _download() -> Path:
+    """Let Keras download its file, once on each machine: the workers wait for each other."""
+    import_tensorflow()
+    import keras
+
+    from ..keras_compat import install
+
+    install()
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        waits = functools.partial(say, f"tfmuster: another process gets {target.name}; this one waits")
-        with only_one_process(target.with_name(f".{target.name}.lock"), waits):
-            yield
-    except OSError as error:
+        return Path(keras.utils.get_file("mnist.npz", origin=URL))
+    except Exception as error:  # Keras raises no narrower one
         raise DataError(
-            "The digits can't be put into Keras's cache.",
-            found=str(error),
-            fix=f"{_FIX}, or set KERAS_HOME to a folder that can be written",
-            path=str(target),
-            reason="cache",
+            "The MNIST digits are not on this machine, and can't be downloaded.",
+            found=f"no {MNIST_VARIABLE}, nothing at {cache_path()}, and {URL}: {error}",
+            fix=f'{_FIX}; or use the data set "synthetic", which needs no file',
+            path=str(cache_path()),
+            reason="download",
         ) from error
-
-
-def _download(target: Path) -> None:
-    """Download, verify, then rename into place, so that no process sees a partial file."""
-    digest = hashlib.sha256()
-    with replacing_file(target) as file:
-        try:
-            with urllib.request.urlopen(URL, timeout=30) as response:
-                while block := response.read(1 << 20):
-                    digest.update(block)
-                    file.write(block)
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            raise DataError(
-                "The MNIST digits are not on this machine, and can't be downloaded.",
-                found=f"no {MNIST_VARIABLE}, nothing at {target}, and {URL}: {error}",
-                fix=f'{_FIX}; or use the data set "synthetic", which needs no file',
-                path=str(target),
-                reason="download",
-            ) from error
-        if digest.hexdigest() != SHA256:
-            raise DataError(
-                f"The download from {URL} must have the SHA-256 checksum {SHA256}.",
-                found=f"{digest.hexdigest()} ({file.tell()} bytes); the file was deleted",
-                fix=f"try again, or {_FIX}",
-                path=str(target),
-                reason="checksum",
-            )

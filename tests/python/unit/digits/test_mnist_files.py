@@ -98,33 +98,6 @@ def test_a_cache_that_is_not_keras_file_is_named_and_kept(monkeypatch):
     assert cached.read_bytes() == npz_bytes()
 
 
-def test_offline_says_where_it_looked_and_what_to_pass(tmp_path):
-    with pytest.raises(DataError) as caught:
-        mnist()
-    message = str(caught.value)
-    assert str(tmp_path / "keras" / "datasets" / "mnist.npz") in message
-    assert mnist_files.URL in message and "TFMUSTER_MNIST" in message and "synthetic" in message
-    assert caught.value.fields["reason"] == "download"
-    assert [file.name for file in (tmp_path / "keras" / "datasets").iterdir()] == [".mnist.npz.lock"]
-
-
-def test_a_cache_that_cannot_be_made(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "file"))
-    with pytest.raises(DataError, match="cache") as caught:
-        mnist()
-    assert caught.value.fields["reason"] == "cache"
-
-
-def test_download_with_a_wrong_checksum_leaves_the_cache_alone(server, monkeypatch):
-    (server.root / "mnist.npz").write_bytes(npz_bytes())
-    monkeypatch.setattr(mnist_files, "URL", server.url)
-    with pytest.raises(DataError, match="checksum") as caught:
-        mnist()
-    assert caught.value.fields["reason"] == "checksum"
-    assert [file.name for file in mnist_files.cache_path().parent.iterdir()] == [".mnist.npz.lock"]
-
-
 def changed(**parts):
     return npz_bytes({**arrays(), **parts})
 
