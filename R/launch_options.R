@@ -1,4 +1,4 @@
-# Made by `make options` from python/tfmuster/options/table.py: change a setting there.
+# Made by `make options` from python/tfmuster/options/: change a setting there.
 
 # The kind of value that each setting takes, by the names of argument_kinds.
 launch_arguments <- c(

@@ -9,8 +9,9 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from tfmuster.options.places import PLACES, Place
 from tfmuster.options.rows import Option
-from tfmuster.options.table import PLACES, Control, Place, Plain, Waiting, text_of
+from tfmuster.options.table import Control, Plain, Waiting, text_of
 from tfmuster.words import r_text
 
 TARGET = Path(__file__).parents[1] / "R" / "launch_options.R"
@@ -37,7 +38,7 @@ def text() -> str:
     kinds = {row.name: row.kind.name for row in rows} | {name: kind for name, (_, kind, _) in _OF_R.items()}
     listed = ", ".join(f'{name} = "{kind}"' for name, kind in kinds.items() if kind)
     parts = [
-        "# Made by `make options` from python/tfmuster/options/table.py: change a setting there.",
+        "# Made by `make options` from python/tfmuster/options/: change a setting there.",
         "# The kind of value that each setting takes, by the names of argument_kinds.\n"
         + "\n".join(
             ["launch_arguments <- c(", *_wrapped(listed, initial_indent="  ", subsequent_indent="  "), ")"]

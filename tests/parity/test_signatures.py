@@ -9,7 +9,8 @@ import pytest
 
 import tfmuster
 from tfmuster.cluster.spec import Cluster
-from tfmuster.options.table import PLACES, Control
+from tfmuster.options.places import PLACES
+from tfmuster.options.table import Control
 
 #: Python's functions that R has as `run_list()`, `run_open()`, `view_run()`, `tfmuster_doctor()` and
 #: `tfmuster_test()`, with arguments of R's own, and a learning rate that R passes to `train_mnist()`.

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED
+from ..options.places import BACKENDS, PLACES
 from ..options.rows import ADDRESSES, FLAG, VARIABLES, Option, Settings
-from ..options.table import BACKENDS, PLACES, ROWS, Control, Plain, Waiting
+from ..options.table import ROWS, Control, Plain, Waiting
 from ..system.say import say
 from ..system.terminal_text import visible
 from .parameters import ENDS_AT_PROGRAM, all_of, option, program_argument, refused, row_option

@@ -50,8 +50,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from ..environment import SSH_CONFIG_VARIABLE
 from ..errors import LaunchError
 from ..options.hints import Hint, Launch
+from ..options.places import Elsewhere, Local, Place
 from ..options.rows import Settings
-from ..options.table import ROWS, Control, Elsewhere, Local, Place, Waiting
+from ..options.table import ROWS, Control, Waiting
 from ..words import Value, Words, did_you_mean
 
 if TYPE_CHECKING:

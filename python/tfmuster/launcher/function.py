@@ -28,7 +28,7 @@ from ..cluster.tf_config import current_task
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import LaunchError
 from ..options.hints import Hint, Launch
-from ..options.table import Elsewhere, Place, Ssh
+from ..options.places import Elsewhere, Place, Ssh
 from ..strategies.by_name import check_name
 from ..system.replace import replacing_file
 from ..tracking.record.layout import CALL, file_stem, sha256_of

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..words import Argument, Face, Part, Value
-from .table import PLACES, ROWS, Control, Plain, Waiting
+from .places import PLACES
+from .table import ROWS, Control, Plain, Waiting
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ..tracking.values.rds import NotDataError, check_rds_bytes
 if TYPE_CHECKING:
     import keras
 
-    from ..options.table import Place
+    from ..options.places import Place
     from ..tracking.run import Run
 
 #: The columns of the data frame that a model was first fitted to.

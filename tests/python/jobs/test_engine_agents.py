@@ -17,7 +17,7 @@ from support.placing import Plain
 from tfmuster.errors import LaunchError, RendezvousError
 from tfmuster.launcher.job import Job
 from tfmuster.launcher.remote.engine_agents import AgentRequest, run_with_agents
-from tfmuster.options.table import Elsewhere
+from tfmuster.options.places import Elsewhere
 from tfmuster.tracking.failure.failure import Failure
 from tfmuster.tracking.run import Run
 

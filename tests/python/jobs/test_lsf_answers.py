@@ -11,7 +11,7 @@ from tfmuster.launcher.engines.base import availability
 from tfmuster.launcher.engines.batch_commands import JobState, Phase
 from tfmuster.launcher.engines.lsf import Lsf
 from tfmuster.launcher.job import Job
-from tfmuster.options import table
+from tfmuster.options import places
 
 _HEAD = "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME\n"
 _ROW = "4711    me      {}  normal     head        node1:node2 train      Nov 22 06:18\n"
@@ -69,7 +69,7 @@ def test_how_a_job_has_ended(planted: Path) -> None:
 
 
 def test_the_script() -> None:
-    engine = Lsf(table.Lsf("-q gpu", '-R "span[ptile=2]"'))
+    engine = Lsf(places.Lsf("-q gpu", '-R "span[ptile=2]"'))
     script = engine.script(Job(["train.py"], workers=3, ps=1, gpus_per_worker=2, name="1 a"))
     lines = ("-J run1_a", "-rn", "-n 4", '-gpu "num=2/task"', "-q gpu", '-R "span[ptile=2]"')
     assert script.startswith("#!/bin/sh\n" + "".join(f"#BSUB {line}\n" for line in lines))

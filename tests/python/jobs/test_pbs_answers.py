@@ -11,7 +11,7 @@ from tfmuster.launcher.engines.base import availability
 from tfmuster.launcher.engines.batch_commands import JobState, Phase
 from tfmuster.launcher.engines.pbs import Pbs, _exported
 from tfmuster.launcher.job import Job
-from tfmuster.options import table
+from tfmuster.options import places
 
 OPENPBS = "echo 'pbs_version = 23.06.06'"
 TORQUE = "echo 'Version: 6.1.3' >&2"
@@ -117,14 +117,14 @@ def test_hosts_are_asked_for(
     planted: Path, version: str, gpus: int | None, options: tuple[str, ...], line: str
 ) -> None:
     plant(planted, qstat=version)
-    script = Pbs(table.Pbs(*options)).script(Job(["train.py"], workers=3, gpus_per_worker=gpus))
+    script = Pbs(places.Pbs(*options)).script(Job(["train.py"], workers=3, gpus_per_worker=gpus))
     assert line in script
 
 
 @pytest.mark.parametrize("option", ["-l select=3:ncpus=4", "-l walltime=9,nodes=1:ppn=3", "-q x -lselect=1"])
 def test_an_option_may_ask_for_hosts_instead(planted: Path, option: str) -> None:
     plant(planted, qstat=OPENPBS)
-    script = Pbs(table.Pbs(option)).script(Job(["train.py"], workers=3))
+    script = Pbs(places.Pbs(option)).script(Job(["train.py"], workers=3))
     assert f"#PBS {option}\n" in script
     assert "mpiprocs" not in script
 

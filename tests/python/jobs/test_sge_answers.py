@@ -15,7 +15,7 @@ from tfmuster.launcher.engines.base import engine_for
 from tfmuster.launcher.engines.batch_commands import JobState, Phase
 from tfmuster.launcher.engines.sge import Sge
 from tfmuster.launcher.job import Job
-from tfmuster.options import table
+from tfmuster.options import places
 
 #: What `qstat -j` of Son of Grid Engine 8.1.9 said of jobs, without the lines that are alike.
 _JOB = """==============================================================
@@ -112,7 +112,7 @@ def test_the_script_of_grid_engine_passes_on_that_it_is_to_end(planted: Path, tm
 )
 def test_options_of_qsub(planted: Path, options: tuple[str, ...], line: str) -> None:
     plant(planted, qconf="echo only")
-    engine = engine_for(table.Sge(*options))
+    engine = engine_for(places.Sge(*options))
     script = engine.script(Job(["train.py"], workers=3))  # type: ignore[attr-defined]
     assert line in re.sub(" +", " ", script)
 
@@ -121,6 +121,6 @@ def test_options_of_qsub(planted: Path, options: tuple[str, ...], line: str) -> 
     "options", [("-pe",), ("-pe mpi 4",), ("-pe mpi 2-4",), ("-pe a", "-pe b"), ("-pe -q x",)]
 )
 def test_an_option_pe_that_says_something_else_is_refused(options: tuple[str, ...]) -> None:
-    engine = engine_for(table.Sge(*options))
+    engine = engine_for(places.Sge(*options))
     with pytest.raises(LaunchError, match="names the parallel environment"):
         engine.script(Job(["train.py"], workers=3))  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from pathlib import Path
 from support.launching import environment
 from tfmuster.errors import TfmusterError
 from tfmuster.launcher.remote.engine_agents import AgentRequest
-from tfmuster.options.table import Elsewhere
+from tfmuster.options.places import Elsewhere
 
 
 @dataclass

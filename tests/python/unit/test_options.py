@@ -19,22 +19,9 @@ from tfmuster.errors import LaunchError
 from tfmuster.launcher import launch
 from tfmuster.launcher.engines.base import place_for
 from tfmuster.launcher.job import Job, launch_options
+from tfmuster.options.places import BACKENDS, PLACES, Local, Mpi, Place, Slurm, Ssh
 from tfmuster.options.rows import FLAG, HOSTS, PATHS, STRINGS, Option, Settings
-from tfmuster.options.table import (
-    BACKENDS,
-    PLACES,
-    ROWS,
-    TABLE,
-    Control,
-    Local,
-    Mpi,
-    Place,
-    Plain,
-    Slurm,
-    Ssh,
-    Waiting,
-    text_of,
-)
+from tfmuster.options.table import ROWS, TABLE, Control, Plain, Waiting, text_of
 from tfmuster.words import Face
 
 ROOT = Path(__file__).parents[3]

@@ -11,7 +11,8 @@ from typing import Any
 
 from ...errors import LaunchError
 from ...options.hints import Hint
-from ...options.table import BACKENDS, PLACES, ROWS, Local, Place, Ssh
+from ...options.places import BACKENDS, PLACES, Local, Place, Ssh
+from ...options.table import ROWS
 from ...system.ask import Answer, NoAnswerError, ask
 from ...tracking.failure.failure import Failure
 from ...tracking.run import Run

@@ -21,7 +21,7 @@ from ...cluster.resolvers.batch import SlotSystem
 from ...environment import SUBMITTED_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...options.hints import Hint
-from ...options.table import Started
+from ...options.places import Started
 from ...system.interpreter import package_root, python_executable, run_module
 from ...tracking.failure.failure import Failure
 from ...tracking.lifecycle.beginning import claim_run_dir, not_new

@@ -20,7 +20,7 @@ from ...cluster.tf_config import task_variables
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, KERAS_COMPAT_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError
 from ...net.ports import held_ports
-from ...options import table
+from ...options import places
 from ...options.hints import Hint
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
@@ -56,7 +56,7 @@ _USES_TENSORFLOW: Final = re.compile(r"\b(tensorflow|keras3?|tfmuster|jax)\b")
 class ThisMachine(Engine):
     """Runs jobs on this machine, of which the hosts are names."""
 
-    where: table.Local = field(default_factory=table.Local)
+    where: places.Local = field(default_factory=places.Local)
 
     def as_options(self) -> list[str]:
         """Return only these options: the job's options give the number of workers."""
@@ -95,7 +95,7 @@ class ThisMachine(Engine):
             return with_restarts(once, job.max_restarts, tell=show != "nothing")
 
 
-def make_engine(where: table.Local) -> ThisMachine:
+def make_engine(where: places.Local) -> ThisMachine:
     """Make the engine for this machine. Raises LaunchError if another machine is named."""
     machines = named_hosts(where.hosts, where.hostfile)
     if machines and not only_this_machine(machines):

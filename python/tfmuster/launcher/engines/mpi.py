@@ -14,7 +14,7 @@ from functools import partial
 
 from ...environment import MPIRUN_VARIABLE
 from ...errors import LaunchError, TfmusterError
-from ...options import table
+from ...options import places
 from ...options.hints import Hint
 from ...system.ask import ask
 from ...system.interpreter import python_executable
@@ -40,7 +40,7 @@ class Mpi(Engine):
     Without hosts, mpirun uses the machines of the batch job, or this one.
     """
 
-    where: table.Mpi = field(default_factory=table.Mpi)
+    where: places.Mpi = field(default_factory=places.Mpi)
 
     def as_options(self) -> list[str]:
         """See :class:`.base.Engine`."""
@@ -73,7 +73,7 @@ class Mpi(Engine):
         return [*options, "--allow-run-as-root"] if os.geteuid() == 0 else options
 
 
-def make_engine(where: table.Mpi) -> Mpi:
+def make_engine(where: places.Mpi) -> Mpi:
     """Make the engine for mpirun. Raises LaunchError if it does not support a setting."""
     hosts = named_hosts(where.hosts, where.hostfile)
     users = [host.target for host in hosts if host.user]

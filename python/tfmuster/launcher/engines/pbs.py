@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ...cluster.resolvers.batch import PBS
 from ...environment import PREFIX
-from ...options import table
+from ...options import places
 from ...options.hints import Hint
 from ...system.ask import Answer, NoAnswerError, ask
 from ...tracking.failure.failure import Failure
@@ -97,7 +97,7 @@ class Pbs(BatchEngine):
         hosts = [Host(name, lines.count(name)) for name in dict.fromkeys(lines)]
         # An ssh login has none of what `qsub -V` and the modules of the batch script have set.
         job = job.changed(env={**_exported(os.environ), **job.env})
-        where = table.Ssh(**{name: getattr(self.where, name) for name in table.Elsewhere.ROWS})
+        where = places.Ssh(**{name: getattr(self.where, name) for name in places.Elsewhere.ROWS})
         return Ssh(where, hosts).run(job, show=show, tell=tell)
 
     def version(self, seconds: float) -> str:

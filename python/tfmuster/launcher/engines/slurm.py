@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...cluster.resolvers.slurm import SLURM
 from ...errors import LaunchError, TfmusterError
-from ...options import table
+from ...options import places
 from ...options.hints import Hint
 from ...system.ask import NoAnswerError, ask
 from ...system.interpreter import python_executable
@@ -43,7 +43,7 @@ _FOR_THE_LAUNCHER = "trap '' TERM; "
 class Slurm(BatchEngine):
     """Has Slurm run a job. Inside an allocation the user's options are those of ``srun``."""
 
-    where: table.Slurm = field(default_factory=table.Slurm)
+    where: places.Slurm = field(default_factory=places.Slurm)
 
     SYSTEM = SLURM
     SUBMIT, NUMBER = ("sbatch", "--parsable", "--export=ALL"), r"^\s*([0-9]+)\s*(?:;|$)"

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import LaunchError, TfmusterError
-from ...options import table
+from ...options import places
 from ...options.hints import Hint
 from ...tracking.failure.failure import Failure
 from ...tracking.run import Run
@@ -46,7 +46,7 @@ _AT_ONCE = Argument("wait", False)
 class Spark(Engine):
     """Runs jobs on Spark."""
 
-    where: table.Spark = field(default_factory=table.Spark)
+    where: places.Spark = field(default_factory=places.Spark)
 
     #: Configuration of a new session for the job, such as ``spark.executor.memory``.
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Spark(Engine):
             )
 
 
-def make_engine(where: table.Spark) -> Spark:
+def make_engine(where: places.Spark) -> Spark:
     """Make the engine for Spark, from options such as ``spark.executor.cores=2`` and ``plain=yes``."""
     fix = Words("Leave them out, and name the master: {}.", Hint("master", "spark://node1:7077"))
     refuse_hosts(where, "Spark chooses the executors' hosts.", fix)

@@ -19,7 +19,7 @@ from pathlib import Path
 from ...environment import start_timeout
 from ...errors import LaunchError
 from ...net.addresses import address_problems
-from ...options import table
+from ...options import places
 from ...options.hints import Hint
 from ...system.ask import NoAnswerError, ask
 from ...system.interpreter import python_executable
@@ -64,7 +64,7 @@ _CONFIG_SECONDS = 20.0
 class Ssh(Engine):
     """Runs jobs on other machines through ssh."""
 
-    where: table.Ssh = field(default_factory=table.Ssh)
+    where: places.Ssh = field(default_factory=places.Ssh)
 
     def __post_init__(self) -> None:
         python = self.python
@@ -177,7 +177,7 @@ class Ssh(Engine):
         return names
 
 
-def make_engine(where: table.Ssh) -> Engine:
+def make_engine(where: places.Ssh) -> Engine:
     """Make the engine for the hosts: ssh, or the local engine if all hosts are this machine."""
     if where.hosts_from is not None:
         if where.hosts is not None or where.hostfile is not None:

@@ -32,7 +32,7 @@ from ...net.addresses import is_loopback
 from ...net.connections import Connection, Connections
 from ...net.ports import listen
 from ...options.hints import Hint
-from ...options.table import Elsewhere
+from ...options.places import Elsewhere
 from ...tracking.failure.failure import Failure
 from ...tracking.run import Run
 from ...words import Words

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from ...errors import LaunchError
 from ...options.hints import Hint
-from ...options.table import Ssh
+from ...options.places import Ssh
 from ...system.ask import NoAnswerError, ask
 from ...system.say import say
 from ...words import Words

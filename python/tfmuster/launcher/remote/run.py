@@ -27,7 +27,7 @@ from ...environment import (
     TOKEN_VARIABLE,
     start_timeout,
 )
-from ...options.table import Elsewhere
+from ...options.places import Elsewhere
 from ...system.interpreter import package_root
 from ...system.processes import end_job
 from ...system.say import say

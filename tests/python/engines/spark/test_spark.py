@@ -22,7 +22,7 @@ from support.launching import nothing_left, tfmuster, wait_until, write
 from support.spark_cluster import SparkCluster, few_programs, java_home, may_rename_machines, why_not
 from tfmuster import launch
 from tfmuster.errors import LaunchError, WorkerError
-from tfmuster.options.table import Spark
+from tfmuster.options.places import Spark
 
 REASON = why_not()
 on_spark = pytest.mark.skipif(REASON is not None, reason=str(REASON))

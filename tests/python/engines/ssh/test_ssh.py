@@ -24,7 +24,7 @@ from support.paths import PROGRAMS
 from support.r import NEEDS_R
 from tfmuster.launcher.engines.hosts import Host
 from tfmuster.launcher.engines.ssh import Ssh
-from tfmuster.options import table
+from tfmuster.options import places
 from tfmuster.tracking.lifecycle.preemption import can_save
 from tfmuster.tracking.run import Run
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.timeout(120)
 def test_neither_keys_nor_tickets_are_forwarded(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("Host *\n  ForwardAgent yes\n  GSSAPIDelegateCredentials yes\n")
-    ssh = Ssh(table.Ssh(ssh_config=str(config)))
+    ssh = Ssh(places.Ssh(ssh_config=str(config)))
     *command, _ = ssh.agent_command(Host("node1", 1), 30.0)
     said = subprocess.run([command[0], "-G", *command[1:]], capture_output=True, text=True, check=True).stdout
     assert {"forwardagent no", "gssapidelegatecredentials no"} <= set(said.splitlines())

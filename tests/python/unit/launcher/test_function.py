@@ -18,7 +18,8 @@ from support.functions import placed
 from tfmuster import launch
 from tfmuster.errors import LaunchError, StrategyError
 from tfmuster.launcher.function import any_values, name_of, put_call
-from tfmuster.options.table import Control, Local, Mpi, Place, Slurm, Spark, Ssh
+from tfmuster.options.places import Local, Mpi, Place, Slurm, Spark, Ssh
+from tfmuster.options.table import Control
 from tfmuster.tracking.lifecycle.beginning import claim_call
 
 

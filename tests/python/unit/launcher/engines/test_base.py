@@ -10,7 +10,7 @@ import pytest
 from tfmuster.errors import LaunchError
 from tfmuster.launcher.engines.base import engine_for, place_for
 from tfmuster.launcher.engines.local import ThisMachine
-from tfmuster.options.table import Local, Ssh
+from tfmuster.options.places import Local, Ssh
 from tfmuster.words import speaking
 
 

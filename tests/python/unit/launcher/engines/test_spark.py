@@ -17,7 +17,7 @@ from tfmuster.errors import DependencyError, LaunchError
 from tfmuster.launcher.engines.base import engine_for
 from tfmuster.launcher.engines.spark import Spark, _finding, _python_fault
 from tfmuster.launcher.engines.spark_session import check_slots, first_line, refuse_secrets
-from tfmuster.options import table
+from tfmuster.options import places
 
 
 class TestRefusals:
@@ -25,7 +25,7 @@ class TestRefusals:
 
     def test_options(self) -> None:
         engine = engine_for(
-            table.Spark(
+            places.Spark(
                 "spark://a:7077",
                 "spark.executor.cores=2",
                 "plain=yes",
@@ -43,35 +43,35 @@ class TestRefusals:
     @pytest.mark.parametrize("option", ["executor.cores=2", "spark.executor.cores", "plain=perhaps", ""])
     def test_what_is_no_option(self, option: str) -> None:
         with pytest.raises(LaunchError, match="a setting of Spark"):
-            engine_for(table.Spark(None, option))
+            engine_for(places.Spark(None, option))
 
     @pytest.mark.parametrize(
         "given", [{"hosts": "node1:2"}, {"hostfile": "hosts"}, {"addresses": {"a": "b"}}]
     )
     def test_hosts_are_spark_s_to_choose(self, given: dict[str, Any]) -> None:
         with pytest.raises(LaunchError, match="Spark chooses") as refused:
-            engine_for(table.Spark(**given))
+            engine_for(places.Spark(**given))
         assert refused.value.fields["reason"] == "hosts"
 
     def test_a_session_and_a_master(self) -> None:
         with pytest.raises(LaunchError, match="already has a master"):
-            engine_for(table.Spark("local[2]", spark=object()))
+            engine_for(places.Spark("local[2]", spark=object()))
 
     def test_a_session_can_not_go_to_another_process(self, tmp_path: Path) -> None:
         with pytest.raises(LaunchError, match="can't use this session"):
-            launch(placed, 1, None, on=table.Spark(spark=object()), wait=False, run_dir=tmp_path / "run")
+            launch(placed, 1, None, on=places.Spark(spark=object()), wait=False, run_dir=tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
     def test_what_is_no_session(self, tmp_path: Path) -> None:
         script = write(tmp_path, "t.py", "")
         with pytest.raises(LaunchError, match="a SparkSession of pyspark") as caught:
-            launch(script, on=table.Spark(spark={"master": "local"}), run_dir=tmp_path / "run")
+            launch(script, on=places.Spark(spark={"master": "local"}), run_dir=tmp_path / "run")
         assert caught.value.found == "builtins.dict"
 
     def test_without_pyspark(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pyspark", None)
         with pytest.raises(DependencyError) as caught:
-            launch(write(tmp_path, "t.py", ""), on=table.Spark(), run_dir=tmp_path / "run")
+            launch(write(tmp_path, "t.py", ""), on=places.Spark(), run_dir=tmp_path / "run")
         assert caught.value.fields["package"] == "pyspark"
         assert caught.value.fix == "pip install 'tfmuster[spark]'"
 

@@ -13,7 +13,7 @@ from tfmuster.launcher.job import Job
 from tfmuster.launcher.remote.host_checks import refusal
 from tfmuster.launcher.remote.membership import Growth, Membership, Task
 from tfmuster.launcher.supervise.restarts import Attempt
-from tfmuster.options.table import Ssh
+from tfmuster.options.places import Ssh
 
 NODES = [Host(f"node{number}") for number in range(1, 5)]
 JOB = Job(command=["train.py"], workers=4, max_restarts=3)
