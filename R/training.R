@@ -1,6 +1,6 @@
 #' Train on handwritten digits
 #'
-#' Trains a model from [mnist_model()] under any strategy, and tests it. By default that takes well under a
+#' Trains a model from [mnist_model()] under any strategy, and tests it. By default, this takes well under a
 #' minute; `recipe = "document"` has the hyperparameters of the model's published example. On a cluster, call
 #' it on every worker; [launch()] starts the workers.
 #'

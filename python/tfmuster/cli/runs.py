@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _OnFiles(click.Group):
-    """A group whose verbs work on files that may be another user's, or of which something else has become."""
+    """A group whose verbs name the file that this user can not read or change."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -30,9 +30,9 @@ class _OnFiles(click.Group):
             raise
         except OSError as error:
             raise TfmusterError(
-                "The files of a run must be such that you can use them.",
+                "You must be able to read and change the files of a run.",
                 found=f"{error.filename}: {error.strerror}" if error.filename else str(error),
-                fix="Do it as the user who owns them." if isinstance(error, PermissionError) else None,
+                fix="Run the command as the user who owns them." if isinstance(error, PermissionError) else None,
             ) from error
 
 

@@ -69,7 +69,7 @@ def test_what_can_not_be_done_is_said(folder: Path) -> None:
     code, said = as_another(folder, "report")
     assert code == 2 and "report.html can't be written.\n  found: Permission denied\n" in said
     code, said = as_another(folder, "remove", NAME)
-    assert code == 2 and said.startswith("Error: The files of a run must be such that you can use them.\n")
+    assert code == 2 and said.startswith("Error: You must be able to read and change the files of a run.\n")
     (folder / "runs" / NAME / "logs" / "worker-0.log").chmod(0o600)
     code, said = as_another(folder, "logs")
     assert code == 2 and "worker-0.log: Permission denied" in said

@@ -171,5 +171,5 @@ def test_what_can_not_be_removed_does_not_keep_the_rest(
     said = shown(capsys, "remove", A_RUN, "20260102T000000Z-b", code=2)
     assert said == f"20260102T000000Z-b: removed\n{A_RUN}: not removed: Permission denied\n"
     said = shown(capsys, "remove", A_RUN, code=2)
-    assert said.startswith("Error: The files of a run must be such that you can use them.\n")
+    assert said.startswith("Error: You must be able to read and change the files of a run.\n")
     assert "found: status.json: Permission denied" in said
