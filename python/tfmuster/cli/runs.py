@@ -32,7 +32,9 @@ class _OnFiles(click.Group):
             raise TfmusterError(
                 "You must be able to read and change the files of a run.",
                 found=f"{error.filename}: {error.strerror}" if error.filename else str(error),
-                fix="Run the command as the user who owns them." if isinstance(error, PermissionError) else None,
+                fix="Run the command as the user who owns them."
+                if isinstance(error, PermissionError)
+                else None,
             ) from error
 
 
