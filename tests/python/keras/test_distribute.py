@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -103,7 +104,7 @@ def test_the_batch_is_multiplied_and_other_strategies_are_refused(tmp_path: Path
     logs = [(only_run(tmp_path) / "logs" / f"worker-{index}.log").read_text() for index in (0, 1)]
     expected = [line for line in alone.stdout.splitlines() if " updates: " in line or " weights: " in line]
     assert len(expected) == 12
-    assert "share of the files: 1.0" in alone.stdout.splitlines()
+    assert "share of the files: 1.00" in alone.stdout.splitlines()
     assert expected[::2] == [
         "default updates: 2",
         "positional updates: 14",
@@ -113,7 +114,9 @@ def test_the_batch_is_multiplied_and_other_strategies_are_refused(tmp_path: Path
         "files updates: 7",
     ]
     for log in logs:
-        assert "share of the files: 0.5" in log.splitlines(), log
+        (share,) = re.findall(r"^share of the files: (.*)$", log, re.MULTILINE)
+        # Of a hundred files, up to five are also read to compare the first rows.
+        assert 0.5 <= float(share) <= 0.56, log
         assert set(expected) <= set(log.splitlines()), (expected, log)
         assert "generator refused: scale-batch | generator" in log
         assert "unbatched refused: scale-batch | " in log

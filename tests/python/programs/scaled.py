@@ -73,7 +73,7 @@ attempt("own", lambda model: model.fit(own(), verbose=0))
 with tempfile.TemporaryDirectory() as folder:
     data, begin = files(folder), bytes_read()
     attempt("files", lambda model: model.fit(data, verbose=0))
-    print(f"share of the files: {(bytes_read() - begin) / 10e6:.1f}", flush=True)
+    print(f"share of the files: {(bytes_read() - begin) / 10e6:.2f}", flush=True)
 if times == 1:
     attempt("generator", lambda model: model.fit(rows(), steps_per_epoch=2, verbose=0))
     unbatched = batches().unbatch()
