@@ -73,9 +73,17 @@ def test_a_module_may_be_imported_by_one_worker_alone(folders: list[Path]) -> No
     assert "worker 0 has file train.py " in said and "figures.py" not in said
 
 
-def test_a_stale_copy_is_refused(folders: list[Path]) -> None:
-    """It prepares values that no sample of rows tells from the others."""
-    write(folders[1], "helper.py", "def prepared(x):\n    x[5] += 1e-4\n    return x / 64\n")
+@pytest.mark.parametrize(
+    "ending",
+    [
+        # It prepares values that no sample of rows tells from the others.
+        "    x[5] += 1e-4\n    return x / 64\n",
+        # It is being edited after it was imported, and can not be read as a program.
+        "    return x / 64\nopen('helper.py', 'w').write('def prepared(')\n",
+    ],
+)
+def test_a_stale_copy_is_refused(folders: list[Path], ending: str) -> None:
+    write(folders[1], "helper.py", f"def prepared(x):\n{ending}")
     code, said = launched(folders[0].parent)
     assert code == 1
     assert re.search(
