@@ -114,7 +114,9 @@ def _wrap_use(seam: Seam, parts: _Parts) -> None:
         run = functools.partial(stock, self, *args, **kwargs)
         with parts.noted(call, self, arguments):
             if not parts.strategies:
-                return run()
+                result = run()
+                agree_on_rows(self)
+                return result
             with on_coordinator(self):
                 if call == "predict":
                     return predict_on_all(self, callbacks_in(arguments), run)

@@ -31,8 +31,10 @@ from .agreement.comparison import agree_on_call, agree_on_end, agree_on_weight
 from .agreement.documents import Call
 from .data.data_errors import check_classes, classes_of
 from .data.order import in_order, refuse_servers
+from .data.pipelines import compared_of
 from .data.unreadable_rows import cause_in
 from .process import jax_process_index, spans_all_processes
+from .row_sums import sums_of_arrays
 from .steps.callbacks import patch_stops
 from .steps.epochs import place_in_epoch
 
@@ -127,7 +129,7 @@ def patch_agreement() -> None:
 
 def patch_data_sets() -> None:
     """Let ``fit``, ``evaluate`` and ``predict`` of the imported Keras divide data sets by rows."""
-    map_structure = seams.TREE.get().map_structure
+    map_structure, flatten = seams.TREE.get().map_structure, seams.TREE.get().flatten
     stock_init, stock_iterator = seams.DATASET_INIT.get(), seams.DATASET_BATCHES.get()
 
     @seams.DATASET_INIT.wrap
@@ -141,11 +143,14 @@ def patch_data_sets() -> None:
             dataset = in_order(dataset)
         stock_init(self, dataset, class_weight=class_weight, distribution=None if divided else distribution)
         self._tfmuster_part = _part_of_this_process(distribution) if divided else None
+        self._tfmuster_compared = compared_of(dataset) if divided else None
 
     @seams.DATASET_BATCHES.wrap
     def iterate(self: Any) -> Iterator[Any]:
         for batch in stock_iterator(self):
             if (part := self._tfmuster_part) is not None:
+                if Call.current:
+                    Call.current[-1].has_read(sums_of_arrays(flatten(self._tfmuster_compared(batch))))
                 batch = map_structure(functools.partial(_own_rows, part), batch)  # noqa: PLW2901
             # Later a batch is an array of which each process sees its rows only.
             if trains_together():

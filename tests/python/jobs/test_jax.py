@@ -139,6 +139,8 @@ def test_what_is_refused_in_a_job(trained: Any) -> None:
 DIFFERENT = {
     "steps": "when fit begins: worker 0 has 5 steps, worker 1 has 4 steps",
     "order": "when fit begins: worker 0 has rows with the numbers ",
+    "order in an epoch": "The workers have read other rows in epoch 1, or the same in another order.",
+    "order in evaluate": "The workers have read other rows in evaluate, or the same in another order.",
     "shard": "when fit begins: worker 0 has data set TensorSlice > Batch(4) > Shard(2, 0), worker 1 has ",
     "batch size": "when fit begins: worker 0 has data set TensorSlice > Batch(16) > Take(3), worker 1 has "
     "data set TensorSlice > Batch(24) > Take(3)",

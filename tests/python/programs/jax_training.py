@@ -71,6 +71,18 @@ def of_unknown_length(batches):
     return data().take(batches).filter(lambda x, y: True)
 
 
+def in_own_order():
+    """Rows of which a generator decides the order, in each process another one."""
+
+    def batches():
+        for chosen in np.random.default_rng(index).permutation(72).reshape(9, 8):
+            yield rows[chosen], labels[chosen]
+
+    return tf.data.Dataset.from_generator(
+        batches, output_signature=(tf.TensorSpec((8, 8)), tf.TensorSpec((8, 1)))
+    )
+
+
 def wide(columns):
     return keras.Sequential([keras.Input((8,)), keras.layers.Dense(columns, name="wide")])
 
@@ -89,6 +101,8 @@ def tell_differences():
     apart = keras.distribution.DataParallel(auto_shard_dataset=False)
     refused("steps", lambda: fit(data().take(5 - index)))
     refused("order", lambda: fit(tf.data.Dataset.from_tensor_slices((rows[permuted], labels)).batch(16)))
+    refused("order in an epoch", lambda: fit(in_own_order()))
+    refused("order in evaluate", lambda: shared.evaluate(in_own_order(), verbose=0))
     refused("shard", lambda: fit(data(4).shard(2, index)))
     refused("batch size", lambda: fit(data(16 + 8 * index).take(3)))
     refused("epochs", lambda: fit(epochs=1 + index))
