@@ -45,6 +45,7 @@ DIFFERENT = {
     "epochs": "when fit begins: worker 0 has 1 epochs, worker 1 has 2 epochs",
     "optimizer": "when fit begins: worker 0 has optimizer: ",
     "schedule": "worker 0 has optimizer: learning_rate: config: initial_learning_rate 0.5, worker 1 has ",
+    "schedule without a configuration": ": attribute rate 0.5, worker 1 has optimizer: ",
     "activation": "layer dense (1 of 3): activation relu, worker 1 has layer dense (1 of 3): activation tanh",
     "number of layers": "worker 0 has number of layers 3, worker 1 has number of layers 4.",
     "regularizer": "layer dense (3 of 3): kernel_regularizer: config: l2 0.5, worker 1 has ",

@@ -100,6 +100,16 @@ class ShufflesByItself(keras.utils.PyDataset):
             np.random.default_rng(index).shuffle(self.order)
 
 
+class Halves(keras.optimizers.schedules.LearningRateSchedule):
+    """A schedule without a configuration."""
+
+    def __init__(self, rate):
+        self.rate = rate
+
+    def __call__(self, step):
+        return self.rate / (1.0 + keras.ops.cast(step, "float32"))
+
+
 class Scaled(keras.layers.Layer):
     """A layer without a configuration, which keeps the time, too."""
 
@@ -228,6 +238,9 @@ DIFFERENT = {
     "epochs": lambda: fit(epochs=1 + index),
     "optimizer": lambda: fit(model(optimizer=keras.optimizers.SGD(clipnorm=1.0 + index))),
     "schedule": lambda: fit(model(optimizer=decay(0.5 - index / 4))),
+    "schedule without a configuration": lambda: fit(
+        model(optimizer=keras.optimizers.SGD(Halves(0.5 - index / 4)))
+    ),
     "activation": lambda: fit(model(activation=("relu", "tanh")[index])),
     "number of layers": lambda: fit(model(more=[keras.layers.ReLU()] * index)),
     "regularizer": lambda: fit(model(kernel_regularizer=keras.regularizers.L2(0.5 + index))),

@@ -131,10 +131,12 @@ def _meaning(value: Any, deep: int) -> Tree:
         return _array(value)
     configured = {"class": type(value).__name__, **own_code(value), **vocabulary_of(value)}
     if callable(config := getattr(value, "get_config", None)):
-        # Not every configuration works.
-        with contextlib.suppress(Exception):
-            configured |= parts_of(config(), deep)
-        return configured
+        try:
+            return configured | parts_of(config(), deep)
+        except Exception:
+            # An object of the program in it may have no configuration, such as the schedule of an optimizer.
+            own = {key: part for key, part in attributes_of(value).items() if own_code(part, values=False)}
+            return configured | parts_of(own, deep)
     return type(value).__name__
 
 
