@@ -1,7 +1,7 @@
 #' Keep workers ready between calls of launch()
 #'
-#' Starts R processes that become the workers of `launch(function)` on this machine. They import TensorFlow and
-#' Keras in advance, so that a call begins to train in about a second. Each call uses new processes, which
+#' Starts R processes that become the workers of `launch(function)` on this machine. They import TensorFlow
+#' and Keras in advance, so that a call begins to train in about a second. Each call uses new processes, which
 #' share no state with earlier calls. Replacements start in the background.
 #'
 #' Calls without `workers` use this number of workers. A call starts its own processes if these are not ready
