@@ -248,6 +248,20 @@ def _with_rows(batch: Tensors) -> list[tf.Tensor]:
     return [*unknown, *known, *shapeless]
 
 
+def of_any_size(batch: Tensors) -> Tensors:
+    """Return a batch whose number of rows is not known while a step is traced."""
+    import tensorflow as tf
+
+    of_rows = {id(tensor) for tensor in _with_rows(batch)}
+
+    def unknown(tensor: Tensors) -> Tensors:
+        if id(tensor) not in of_rows or not isinstance(tensor, tf.Tensor) or tensor.shape.rank is None:
+            return tensor
+        return tf.raw_ops.PlaceholderWithDefault(input=tensor, shape=[None, *tensor.shape[1:]])
+
+    return tf.nest.map_structure(unknown, batch)
+
+
 def absent_to_none(data: Tensors) -> Tensors:
     """Replace absent optional values with None, as Keras's steps expect."""
     import tensorflow as tf

@@ -301,6 +301,11 @@ SCALE_LOSS, UNSCALE_LOSS = _seams(
     REDUCE_VALUES.why,
     takes=("value",),
 )
+ADDITIONAL_LOSS = Private(
+    "keras.src.backend.tensorflow.trainer:TensorFlowTrainer._aggregate_additional_loss",
+    REDUCE_VALUES.why,
+    takes=("loss",),
+)
 BUILD_LOSS = Seam(
     "keras.src.trainers.compile_utils:CompileLoss.build", "the losses of several outputs are tracked as parts"
 )

@@ -9,7 +9,11 @@ graph: a loss is a sum of terms, and each term is
 - a mean over rows, or something without rows, such as the norm of a weight: the shares add up to 1;
 - a sum over rows: the workers' sums add up as they are.
 
-Any other term, such as the root of a mean, is taken as a mean, and the run's notes say so.
+Any other term, such as the root of a mean, is taken as a mean, and the run's notes say so. So are the terms
+of what layers give to ``add_loss()``, which one process adds up as they are.
+
+The number of rows must be unknown when a step is traced, which tells what has rows. A step that can't be
+traced so, because its Python code computes with that number, has means only.
 
 With ``run_eagerly=True`` there is no graph. Other numbers are then taken to be sums of parts if the step has
 computed one of Keras's losses, as in ``compute_loss`` of Keras, and else means.
@@ -57,6 +61,7 @@ def begin(share: tf.Tensor | None) -> None:
     _step.share = share
     _step.parts = {}
     _step.of_keras = False
+    _step.additional = False
 
 
 @contextlib.contextmanager
@@ -67,6 +72,29 @@ def only_building() -> Iterator[None]:
         yield
     finally:
         _step.only_building = False
+
+
+@contextlib.contextmanager
+def additional_loss() -> Iterator[None]:
+    """Inside the block, Keras takes together what a layer has given to ``add_loss()``."""
+    _step.additional = True
+    try:
+        yield
+    finally:
+        _step.additional = False
+
+
+def is_additional() -> bool:
+    """Return whether a number is what a layer has given to ``add_loss()``, and its graph is known."""
+    import tensorflow as tf
+
+    return getattr(_step, "additional", False) and not tf.executing_eagerly()
+
+
+def may_have_terms(model: keras.Model) -> bool:
+    """Return whether code of the program may compute a term of the loss in a step of a model."""
+    layers = seams.FLATTEN_LAYERS.of(model)()
+    return has_own_loss(model) or any(not type(layer).__module__.startswith("keras.") for layer in layers)
 
 
 def has_own_loss(model: keras.Model) -> bool:
@@ -104,7 +132,9 @@ def _weight(term: Term) -> tf.Tensor:
 
     kind = term.tensor.dtype
     weight = tf.ones_like(term.tensor) if term.factor is None else tf.cast(term.factor, kind)
-    return weight if term.adds_up else weight * tf.cast(_step.share, kind)
+    # A worker without rows has a placeholder row.
+    share = tf.cast(_step.share > 0, kind) if term.adds_up else tf.cast(_step.share, kind)
+    return weight * share
 
 
 def patch_tapes() -> None:
@@ -132,7 +162,7 @@ def patch_tapes() -> None:
             return stock(self, target, sources, output_gradients, *args, **kw)
         # The tape knows the terms, but not a new sum of them that is made after it was closed.
         terms = [term for number in tf.nest.flatten(target) for term in _terms_of_target(number)]
-        if all(term.adds_up and term.has_value for term in terms):
+        if all(id(term.tensor) in _step.parts and term.factor is None for term in terms):
             return stock(self, target, sources, None, *args, **kw)
         return stock(self, [term.tensor for term in terms], sources, [*map(_weight, terms)], *args, **kw)
 
@@ -178,8 +208,8 @@ def _terms(tensor: tf.Tensor, factor: Factor = None) -> list[Term]:
         return _product(tensor, inputs, factor, divides=kind != "Mul")
     if kind == "StopGradient":
         return [Term(tensor, factor, adds_up=all(term.adds_up for term in _terms(inputs[0])))]
-    if kind in ("Sum", "Mean"):
-        return [Term(tensor, factor, adds_up=_over_rows(tensor) == "Sum")]
+    if kind in ("Sum", "Mean") and (how := _over_rows(tensor)) is not None:
+        return [Term(tensor, factor, adds_up=how == "Sum")]
     if not _without_rows(tensor):
         tell("loss", f"a term of the loss is neither a sum nor a mean of rows ({kind}); it counts as a mean")
     return [Term(tensor, factor, adds_up=False)]

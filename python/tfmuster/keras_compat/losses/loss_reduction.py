@@ -37,6 +37,7 @@ def patch_loss() -> None:
         seam.get() for seam in (seams.APPLY_MASK, seams.SCALE_LOSS, seams.UNSCALE_LOSS)
     )
     stock_weighted, stock_build = seams.REDUCE_WEIGHTED_VALUES.get(), seams.BUILD_LOSS.get()
+    stock_aggregate = seams.ADDITIONAL_LOSS.get()
 
     @seams.LOSS_CALL.wrap
     def call(self: Any, y_true: object, y_pred: object, sample_weight: object = None) -> Any:
@@ -90,7 +91,8 @@ def patch_loss() -> None:
             return value
         # The mean over no rows is NaN, so it must not enter the sum.
         share = tf.cast(share, value.dtype)
-        return loss_parts.mark_part(tf.where(share > 0, value * share, tf.zeros_like(value)))
+        part = loss_parts.as_part(value) if loss_parts.is_additional() else value * share
+        return loss_parts.mark_part(tf.where(share > 0, part, tf.zeros_like(value)))
 
     @seams.UNSCALE_LOSS.wrap
     def unscale(value: tf.Tensor) -> Any:
@@ -99,6 +101,11 @@ def patch_loss() -> None:
         if value.shape.rank == 0:
             value = loss_parts.as_part(value)  # a model's own compute_loss may return a mean
         return tf.math.divide_no_nan(value, tf.cast(share, value.dtype))
+
+    @seams.ADDITIONAL_LOSS.wrap
+    def aggregate(self: Any, loss: tf.Tensor) -> Any:
+        with loss_parts.additional_loss():
+            return stock_aggregate(self, loss)
 
     @seams.BUILD_LOSS.wrap
     def build(self: Any, *args: object, **kwargs: object) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from ...errors import TfmusterError
 from ...system.activity import ACTIVITY
 from ...words import Argument
 from .. import seams
@@ -17,11 +18,20 @@ from ..agreement.documents import Call
 from ..agreement.waiting import ended_before_whom
 from ..data.data_errors import readers_errors
 from ..data.worker_batches import Taken, batch_of, keep_totals, take, totals_of, yields_worker_batches
-from ..losses.loss_parts import has_own_loss
+from ..losses.loss_parts import has_own_loss, may_have_terms
 from ..losses.metrics import Log, metrics_of_step
 from ..process import tell, worker_of
 from ..row_sums import weight_of_step
-from ..rows import LocalBatch, Tensors, absent_to_none, as_tensors, local_batch, part_of, rows_of_step
+from ..rows import (
+    LocalBatch,
+    Tensors,
+    absent_to_none,
+    as_tensors,
+    local_batch,
+    of_any_size,
+    part_of,
+    rows_of_step,
+)
 from ..sums.collectives import pack, replica_sum, unpack
 from ..sums.instance_keys import mark_loop
 from .epochs import MOST_STEPS, StepsPerExecution
@@ -77,6 +87,9 @@ class Executions:
                 "parts",
             )
         self._model, self.pace, self._strategy = model, pace, model.distribute_strategy
+        #: Whether steps are traced for any number of rows, which tells sums from means; and whether one is.
+        self._of_any_size = not model.run_eagerly and may_have_terms(model)
+        self._tracing = False
         self._step = inlined(step) if isinstance(step, tf.types.experimental.PolymorphicFunction) else step
         # Else TensorFlow rejects a gradient all-reduce in a branch (gradient accumulation) or a loop.
         seams.USE_MERGE_CALL.set(self._strategy.extended, lambda: False)
@@ -98,7 +111,7 @@ class Executions:
         if not isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
             part = local_batch(as_tensors(next(iter(iterator))), self._worker, self._workers)
             with ACTIVITY.execution():
-                logs = self._execute_batch(part)
+                logs = self._traced(self._execute_batch, part)
             return seams.RESULT_OR_LOGS.of(self._model)(logs)  # type: ignore[no-any-return]
         begin, pace = time.perf_counter(), self.pace
         steps, report = (pace.granted, pace.report()) if pace else (self._model.steps_per_execution, 0.0)
@@ -108,8 +121,8 @@ class Executions:
         with readers_errors():
             ACTIVITY.enter()
             try:
-                outputs, totals, sums = self._execute(
-                    iterator, tf.constant(steps), tf.constant(tells), totals_of(iterator)
+                outputs, totals, sums = self._traced(
+                    self._execute, iterator, tf.constant(steps), tf.constant(tells), totals_of(iterator)
                 )
             except tf.errors.InternalError as error:
                 if (other := ended_before_whom(error)) is None:
@@ -129,6 +142,22 @@ class Executions:
         if pace:
             pace.ended(time.perf_counter() - begin, float(reports))
         return logs  # type: ignore[no-any-return]
+
+    def _traced(self, execute: Callable[..., Any], *args: object) -> Any:
+        """Run an execution; trace it for a known number of rows if its steps need one."""
+        self._tracing = False
+        try:
+            return execute(*args)
+        except Exception as error:
+            if not (self._of_any_size and self._tracing) or isinstance(error, TfmusterError):
+                raise
+        self._of_any_size = False
+        result = execute(*args)
+        tell(
+            "loss",
+            "a step computes with its number of rows in Python; its own terms of the loss count as means",
+        )
+        return result
 
     def _execution(
         self, iterator: tf.data.Iterator, steps: tf.Tensor, tells: tf.Tensor, totals: tf.Tensor
@@ -208,6 +237,8 @@ class Executions:
                 outputs = self._step(absent_to_none(part))
             self._sources[:] = [Log(None, 0, False) for _ in tf.nest.flatten(outputs)]
             return outputs
+        self._tracing = True
+        data = of_any_size(part.data) if self._of_any_size else part.data
         statistics = moving_statistics(self._model)
         before = [tf.identity(v.value) for v in statistics]
         first, _ = part_of(part.global_rows, self._worker, self._workers)
@@ -217,7 +248,7 @@ class Executions:
         with rows_of_step(part, first), metrics_of_step(self._model) as metrics:
             counts = {id(v): tf.identity(v.value) for v in metrics.counted()}
             with compiled(self._model):
-                outputs = self._step(absent_to_none(part.data))
+                outputs = self._step(absent_to_none(data))
             values, self._sources[:] = metrics.logs(outputs)
             outputs = tf.nest.pack_sequence_as(outputs, values)
         # A worker without rows has read a placeholder row, which must not change any state.
@@ -232,6 +263,7 @@ class Executions:
                 )
                 new = old + (new - old) * weight
             variable.assign(tf.where(part.rows > 0, new, old))
+        self._tracing = False
         return outputs
 
     def _finish(

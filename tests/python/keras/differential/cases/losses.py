@@ -11,7 +11,7 @@ import numpy as np
 from keras import layers, losses, ops
 
 from .registry import Result, add, case
-from .training import ROWS, integers, numbers, one_hot, small_network, trained
+from .training import BATCH, ROWS, integers, numbers, one_hot, small_network, trained
 
 #: Sample weights, of which some are 0.
 WEIGHTS = np.where(np.arange(ROWS) % 3, np.linspace(0, 2, ROWS), 0).astype("float32")
@@ -156,12 +156,41 @@ def loss_computed_by_the_program(folder: Path) -> Result:
     return Result(others={name: np.asarray(value) for name, value in values.items()})
 
 
-@case()
-def loss_added_by_a_layer(folder: Path) -> Result:
-    class Penalty(layers.Layer):
-        def call(self, x: Any) -> Any:
-            self.add_loss(0.1 * ops.mean(ops.square(x)))
-            return x
+class Penalty(layers.Layer):
+    """Adds a loss of its own, computed from the square of each number."""
 
-    model = keras.Sequential([keras.Input((6,)), layers.Dense(4), Penalty(), layers.Dense(1)])
-    return trained(model, numbers(6), REAL)
+    def __init__(self, penalty: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.penalty = penalty
+
+    def call(self, x: Any) -> Any:
+        self.add_loss(self.penalty(ops.square(x)))
+        return x
+
+
+def with_penalty(name: str, penalty: Callable[[Any], Any]) -> None:
+    """Add cases with a smaller last batch, and with batches of one size, which is known before the step."""
+
+    def run(folder: Path, rows: int) -> Result:
+        model = keras.Sequential([keras.Input((6,)), layers.Dense(4), Penalty(penalty), layers.Dense(1)])
+        result = trained(model, numbers(6, rows=rows), REAL[:rows])
+        tested = model.evaluate(numbers(6, rows=rows), REAL[:rows], batch_size=BATCH, verbose=0)
+        return Result(model, result.history, {"tested": tested})
+
+    add(f"loss_added_by_a_layer_{name}", lambda folder: run(folder, ROWS))
+    add(f"loss_added_by_a_layer_{name}_of_fixed_batches", lambda folder: run(folder, 2 * BATCH))
+
+
+with_penalty("mean", lambda squares: 0.1 * ops.mean(squares))
+with_penalty("sum", lambda squares: 0.01 * ops.sum(squares))
+with_penalty("sum_over_a_number", lambda squares: ops.sum(squares) / BATCH)
+with_penalty("number_for_each_row", lambda squares: 0.01 * ops.sum(squares, axis=1))
+with_penalty("loss_object", lambda squares: losses.MeanAbsoluteError()(ops.zeros_like(squares), squares))
+
+
+@case()
+def loss_added_by_an_activity_regularizer(folder: Path) -> Result:
+    hidden = layers.Dense(4, activity_regularizer=keras.regularizers.L2(0.1))
+    return trained(
+        keras.Sequential([keras.Input((6,)), hidden, layers.Dense(1)]), numbers(6, rows=32), REAL[:32]
+    )

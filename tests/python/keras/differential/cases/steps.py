@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import keras
 import tensorflow as tf
 from keras import layers, ops
 
-from .registry import Result, case
-from .training import BATCH, numbers, small_network, trained
+from .registry import Result, add, case
+from .training import BATCH, ROWS, numbers, small_network, trained
 
 X, Y = numbers(6), numbers(1, seed=2)
 
@@ -120,6 +121,34 @@ def method_train_step_with_the_average_loss_of_tensorflow(folder: Path) -> Resul
             return {"loss": loss}
 
     return trained(WithAverage(), X, Y, loss=None)
+
+
+def with_own_loss(name: str, loss_of: Callable[[Any, Any], Any], *, any_size: bool = True) -> None:
+    """Add a case with batches of one size, which is known before the step, and one of any size."""
+
+    class OwnLoss(RawMean):
+        def train_step(self, data: Any) -> dict[str, Any]:
+            x, y = data
+            with tf.GradientTape() as tape:
+                loss = loss_of(tf.square(y - self(x, training=True)), x)
+            gradients = tape.gradient(loss, self.trainable_variables)
+            self.optimizer.apply(gradients, self.trainable_variables)
+            self.loss_tracker.update_state(loss)
+            return {"loss": self.loss_tracker.result(), "last": loss}
+
+    def run(folder: Path, rows: int) -> Result:
+        model = OwnLoss()
+        return trained(model, X[:rows], Y[:rows], loss=None, optimizer=keras.optimizers.SGD(0.01))
+
+    if any_size:
+        add(f"method_train_step_with_a_{name}", lambda folder: run(folder, ROWS))
+    add(f"method_train_step_with_a_{name}_of_fixed_batches", lambda folder: run(folder, 2 * BATCH))
+
+
+with_own_loss("sum", lambda squares, x: tf.reduce_sum(squares))
+with_own_loss("sum_over_a_number", lambda squares, x: tf.reduce_sum(squares) / BATCH)
+with_own_loss("sum_times_a_number", lambda squares, x: (1 / BATCH) * tf.reduce_sum(squares))
+with_own_loss("sum_over_rows", lambda squares, x: tf.reduce_sum(squares) / x.shape[0], any_size=False)
 
 
 @case()
