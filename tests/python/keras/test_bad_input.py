@@ -86,6 +86,13 @@ def test_a_short_line_is_named(tmp_path: Path, workers: int) -> None:
     assert "Every line of a CSV file must have" in errors and "5.csv, row 9)" in errors, errors
 
 
+def test_a_batch_size_that_is_written_in_is_named(tmp_path: Path) -> None:
+    _, errors = launched(tmp_path, "size")
+    assert "A step of the program must compute with the rows that it gets" in errors
+    assert "found: 16 of 32 rows, and something of the size 32 (" in errors
+    assert "tf.shape(x)[0]" in errors
+
+
 def test_bad_rows_are_named(tmp_path: Path) -> None:
     said, errors = launched(tmp_path, "rows")
     for worker in ("worker 0", "worker 1"):

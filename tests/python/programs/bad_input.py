@@ -97,5 +97,36 @@ def ends_early():
     fit(generator(), steps_per_epoch=30)
 
 
-{"files": bad_files, "folder": bad_folder, "line": short_line, "rows": bad_rows, "ends": ends_early}[case]()
+def whole_batch():
+    """A published example has the size of its batches written into its step."""
+
+    class Noisy(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.out = keras.layers.Dense(4)
+
+        def call(self, x):
+            return self.out(x)
+
+        def train_step(self, x):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((self(x * tf.random.uniform((32, 1))) - x) ** 2)
+            self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+            return {"loss": loss}
+
+    with strategy.scope():
+        model = Noisy()
+        model.compile("sgd")
+    say("cause at", time.time())
+    model.fit(tf.data.Dataset.from_tensor_slices(x).batch(32, drop_remainder=True), verbose=0)
+
+
+{
+    "size": whole_batch,
+    "files": bad_files,
+    "folder": bad_folder,
+    "line": short_line,
+    "rows": bad_rows,
+    "ends": ends_early,
+}[case]()
 say("trained")

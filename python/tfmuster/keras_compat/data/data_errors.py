@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import DataError, TfmusterError
+from ...words import Code, Words
 from .. import seams
 
 if TYPE_CHECKING:
@@ -177,6 +178,25 @@ _kept: list[TfmusterError] = []
 def keep_error(error: TfmusterError) -> None:
     """Keep an error that a thread of TensorFlow's input pipeline is about to raise."""
     _kept.append(error)
+
+
+def of_whole_batch(error: Exception, workers: int) -> DataError | None:
+    """Return the error for a step that computes with the rows of the whole batch; None for another error.
+
+    One process has as many rows as the batch, and each worker has a part of them. TensorFlow names both.
+    """
+    pattern = r"\[(\d+)[\d,]*\] vs\. \[(\d+)[\d,]*\]|equal, but are (\d+) and (\d+)"
+    if (shapes := re.search(pattern, str(error))) is None:
+        return None
+    own, whole = sorted(int(size) for size in shapes.groups() if size)
+    if own not in (whole // workers, -(-whole // workers)) or own == whole:
+        return None
+    return DataError(
+        "A step of the program must compute with the rows that it gets: each worker has a part of a batch.",
+        found=f"{own} of {whole} rows, and something of the size {whole} ({shapes[0]})",
+        fix=Words("write {} in place of the batch size", Code("tf.shape(x)[0]", "tf$shape(x)[1]")),
+        reason="whole-batch",
+    )
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from .. import seams
 from ..agreement.comparison import agree_on_end, ended_before
 from ..agreement.documents import Call
 from ..agreement.waiting import ended_before_whom
-from ..data.data_errors import readers_errors
+from ..data.data_errors import of_whole_batch, readers_errors
 from ..data.worker_batches import Taken, batch_of, keep_totals, take, totals_of, yields_worker_batches
 from ..losses.loss_parts import has_own_loss, may_have_terms
 from ..losses.metrics import Log, metrics_of_step
@@ -145,14 +145,16 @@ class Executions:
 
     def _traced(self, execute: Callable[..., Any], *args: object) -> Any:
         """Run an execution; trace it for a known number of rows if its steps need one."""
-        self._tracing = False
         try:
             return execute(*args)
         except Exception as error:
-            if not (self._of_any_size and self._tracing) or isinstance(error, TfmusterError):
+            again = self._of_any_size and self._tracing and not isinstance(error, TfmusterError)
+            if not again:
+                if (cause := of_whole_batch(error, self._workers)) is not None:
+                    raise cause from error
                 raise
-        self._of_any_size = False
-        result = execute(*args)
+        self._of_any_size = self._tracing = False
+        result = self._traced(execute, *args)
         tell(
             "loss",
             "a step computes with its number of rows in Python; its own terms of the loss count as means",

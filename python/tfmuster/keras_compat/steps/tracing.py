@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import seams
+from ..agreement.documents import Call
 from ..losses.loss_parts import only_building
 from ..rows import LocalBatch, Tensors, WorkerBatch, share_of_rows
 
@@ -43,21 +44,31 @@ def build(model: keras.Model, epochs: object) -> None:
         dense = all(isinstance(t, tf.TensorSpec) for t in tf.nest.flatten(spec) if t is not None)
         if without_call or not (dense or isinstance(model, (keras.Sequential, seams.FUNCTIONAL.get()))):
             _build_by_step(model, spec)
-        else:
+            return
+        try:
             seams.SYMBOLIC_BUILD.of(model)(data_batch=spec)
+        except RuntimeError:
+            if type(model).train_step is keras.Model.train_step:
+                raise
+            # Its step may call it with something else than the batch.
+            _build_by_step(model, spec)
 
 
 def _build_by_step(model: keras.Model, spec: Tensors) -> None:
-    """Build a model without ``call()``, such as a GAN, or of sparse data, by tracing its ``train_step``."""
+    """Build a model without ``call()``, such as a GAN, or of sparse data, by tracing its step.
+
+    Batches to train on may have another structure than those to evaluate with.
+    """
     import keras
     import tensorflow as tf
 
-    flat = tf.nest.flatten(spec)
+    flat, call = tf.nest.flatten(spec), Call.of(model)
+    own_step = model.test_step if call is not None and call.name == "evaluate" else model.train_step
 
     def step(*tensors: tf.Tensor) -> None:
         left = iter(tensors)
         batch = tf.nest.pack_sequence_as(spec, [t and next(left) for t in flat])
-        model.distribute_strategy.run(model.train_step, args=(batch,))
+        model.distribute_strategy.run(own_step, args=(batch,))
 
     with only_building(), _without_updates() as updates, keras.StatelessScope(), seams.SYMBOLIC_SCOPE.get()():
         tf.function(step, autograph=False).get_concrete_function(*(t for t in flat if t is not None))

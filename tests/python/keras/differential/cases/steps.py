@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
@@ -256,6 +257,55 @@ def method_test_step_overridden(folder: Path) -> Result:
             return {m.name: m.result() for m in self.metrics}
 
     return trained(Tested(), X, Y, validation_data=(X[:23], Y[:23]))
+
+
+@case()
+def method_test_step_with_data_of_another_structure(folder: Path) -> Result:
+    """As in semi-supervised examples: a model without call(), trained on pairs of batches."""
+
+    class Pairs(RawMean):
+        call = keras.Model.call
+
+        def of(self, x: Any) -> Any:
+            return self.out(self.hidden(x))
+
+        def train_step(self, data: Any) -> dict[str, Any]:
+            (unlabeled, _), (x, y) = data
+            with tf.GradientTape() as tape:
+                loss = ops.mean(ops.square(self.of(x) - y)) + 0.1 * ops.mean(ops.square(self.of(unlabeled)))
+            self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+            self.loss_tracker.update_state(loss)
+            return {"loss": self.loss_tracker.result()}
+
+        def test_step(self, data: Any) -> dict[str, Any]:
+            x, y = data
+            self.loss_tracker.update_state(ops.mean(ops.square(self.of(x) - y)))
+            return {"loss": self.loss_tracker.result()}
+
+    labeled = tf.data.Dataset.from_tensor_slices((X, Y)).batch(BATCH, drop_remainder=True)
+    pairs = tf.data.Dataset.zip((labeled, labeled))
+    return trained(Pairs(), pairs, loss=None, validation_data=labeled)
+
+
+@case()
+def method_call_with_something_else_than_the_batch(folder: Path) -> Result:
+    """As in graph networks: the model computes with all nodes, and a batch has the numbers of rows."""
+
+    class OfNodes(RawMean):
+        def call(self, inputs: Any) -> Any:
+            nodes, scale = inputs
+            return super().call(nodes) * scale
+
+        def train_step(self, data: Any) -> dict[str, Any]:
+            numbers, y = data
+            with tf.GradientTape() as tape:
+                predicted = tf.gather(self([tf.constant(X), tf.constant(2.0)]), numbers)
+                loss = ops.mean(ops.square(predicted - y))
+            self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+            self.loss_tracker.update_state(loss)
+            return {"loss": self.loss_tracker.result()}
+
+    return trained(OfNodes(), np.arange(len(X)), Y, loss=None)
 
 
 @case()
