@@ -8,8 +8,9 @@ byte.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -83,7 +84,8 @@ class LocalBatch(NamedTuple):
     rows: tf.Tensor
     #: Rows of the global batch, a scalar int64; negative if the other workers' rows do not matter.
     global_rows: tf.Tensor
-    #: Three sums over the global batch, from `sums_of_rows`; 0 if they need not be compared.
+    #: Three sums over the global batch, from `sums_of_rows`; 0 if they need not be compared, NaN if a worker
+    #: has not the same share of all parts of the batch.
     sums: tf.Tensor = np.zeros(3)
 
 
@@ -211,19 +213,41 @@ def local_batch(batch: Tensors, worker: int, workers: int, compared: Tensors | N
         return tensor[first:end]
 
     sums = tf.zeros(3, tf.float64) if compared is None else sums_of_rows(compared)
+    unknown = [tensor for tensor in _with_rows(batch) if tensor.shape[:1] == [None]]
+    sums = _if_all(sums, [_size(tensor) == rows for tensor in unknown])
     return LocalBatch(tf.nest.map_structure(part, batch), stop - start, rows, sums)
+
+
+def joined(batches: Sequence[LocalBatch], data: Tensors) -> LocalBatch:
+    """Return the rows of one worker of several batches, which train together as ``data``."""
+    import tensorflow as tf
+
+    first = batches[0]
+    alike = [batch.rows * first.global_rows == first.rows * batch.global_rows for batch in batches[1:]]
+    sums = tf.add_n([tf.convert_to_tensor(batch.sums) for batch in batches])
+    return first._replace(data=data, sums=_if_all(sums, alike))
+
+
+def _if_all(sums: tf.Tensor, conditions: list[tf.Tensor]) -> tf.Tensor:
+    """Return sums, or NaN in place of them unless all conditions are true."""
+    import tensorflow as tf
+
+    return tf.where(tf.reduce_all(conditions), sums, math.nan) if conditions else sums
 
 
 def rows_of(batch: Tensors) -> tf.Tensor:
     """Return the number of rows of a batch, a scalar int64 tensor."""
+    return _size(_with_rows(batch)[0])
+
+
+def _size(tensor: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
     import tensorflow as tf
 
-    first = _with_rows(batch)[0]
-    if isinstance(first, tf.SparseTensor):
-        return tf.cast(first.dense_shape[0], tf.int64)
-    if isinstance(first, tf.RaggedTensor):
-        return tf.cast(first.nrows(), tf.int64)
-    return tf.shape(first, out_type=tf.int64)[0]
+    if isinstance(tensor, tf.SparseTensor):
+        return tf.cast(tensor.dense_shape[0], tf.int64)
+    if isinstance(tensor, tf.RaggedTensor):
+        return tf.cast(tensor.nrows(), tf.int64)
+    return tf.shape(tensor, out_type=tf.int64)[0]
 
 
 def _with_rows(batch: Tensors) -> list[tf.Tensor]:

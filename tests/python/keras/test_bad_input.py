@@ -16,7 +16,7 @@ from support.paths import PROGRAMS
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 
 
-def launched(tmp_path: Path, case: str, workers: int = 2) -> tuple[str, str]:
+def launched(tmp_path: Path, case: str, workers: int = 2, seconds: float = 10) -> tuple[str, str]:
     """What the workers write to stdout and stderr. The job must fail soon after its cause."""
     program = PROGRAMS / "bad_input.py"
     done = tfmuster("launch", "-n", workers, program, case, tmp_path, cwd=tmp_path, limit=120)
@@ -25,7 +25,7 @@ def launched(tmp_path: Path, case: str, workers: int = 2) -> tuple[str, str]:
     assert done.returncode == 1, done.stdout + done.stderr
     assert "trained" not in done.stdout and "accepted" not in done.stdout, done.stdout
     causes = [float(line.split()[-1]) for line in done.stdout.splitlines() if "cause at" in line]
-    assert ended - min(causes) < 10, done.stderr
+    assert ended - min(causes) < seconds, done.stderr
     return done.stdout, done.stderr
 
 
@@ -87,7 +87,7 @@ def test_a_short_line_is_named(tmp_path: Path, workers: int) -> None:
 
 
 def test_a_batch_size_that_is_written_in_is_named(tmp_path: Path) -> None:
-    _, errors = launched(tmp_path, "size")
+    _, errors = launched(tmp_path, "size", seconds=60)  # it builds the model, and traces its step twice
     assert "A step of the program must compute with the rows that it gets" in errors
     assert "found: 16 of 32 rows, and something of the size 32 (" in errors
     assert "tf.shape(x)[0]" in errors
@@ -99,6 +99,7 @@ def test_bad_rows_are_named(tmp_path: Path) -> None:
         assert f"{worker} | refused rows workers-differ" in said
         assert f"{worker} | refused generator generator-ended" in said
         assert f"{worker} | refused second pass generator-ended" in said
+        assert f"{worker} | refused sizes batch-rows" in said
     assert "worker 1 on " in errors
     assert "A label must be one of the model's 3 classes, 0 to 2." in errors and "label 3" in errors
 

@@ -39,7 +39,7 @@ def refused(name, function):
     try:
         function()
     except tfmuster.TfmusterError as error:
-        say("refused", name, error.fields["reason"], error.fields["path"], error.fields.get("row"))
+        say("refused", name, error.fields["reason"], error.fields.get("path"), error.fields.get("row"))
         assert time.monotonic() - begin < 10
     else:
         say("accepted", name)
@@ -81,6 +81,7 @@ def short_line():
 def bad_rows():
     refused("rows", lambda: fit(tf.data.Dataset.from_tensor_slices((x[index::2], y[index::2])).batch(32)))
     refused("generator", lambda: fit(batches(25), steps_per_epoch=10, epochs=4))
+    refused("sizes", of_two_sizes)
     refused("second pass", lambda: fit(batches(5), epochs=2))
     wrong = y.copy()
     wrong[4 * 32 + 30] = 3  # a row of worker 1
@@ -97,28 +98,41 @@ def ends_early():
     fit(generator(), steps_per_epoch=30)
 
 
+class OwnStep(keras.Model):
+    """A model whose step a program of the user has written."""
+
+    def __init__(self, loss_of):
+        super().__init__()
+        self.out, self.loss_of = keras.layers.Dense(4), loss_of
+
+    def call(self, x):
+        return self.out(x)
+
+    def train_step(self, data):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(self.loss_of(self, data) ** 2)
+        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+        return {"loss": loss}
+
+
+def fit_own_step(loss_of, data):
+    with strategy.scope():
+        model = OwnStep(loss_of)
+        model.compile("sgd")
+    model.fit(data, verbose=0)
+
+
+def of_two_sizes():
+    """Two workers have half of 12 rows each, but not of 3."""
+    parts = [tf.data.Dataset.from_tensor_slices(x[: 2 * size]).batch(size) for size in (12, 3)]
+    fit_own_step(lambda model, data: model(tf.concat(data, 0)), tf.data.Dataset.zip(tuple(parts)))
+
+
 def whole_batch():
     """A published example has the size of its batches written into its step."""
-
-    class Noisy(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.out = keras.layers.Dense(4)
-
-        def call(self, x):
-            return self.out(x)
-
-        def train_step(self, x):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean((self(x * tf.random.uniform((32, 1))) - x) ** 2)
-            self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
-            return {"loss": loss}
-
-    with strategy.scope():
-        model = Noisy()
-        model.compile("sgd")
     say("cause at", time.time())
-    model.fit(tf.data.Dataset.from_tensor_slices(x).batch(32, drop_remainder=True), verbose=0)
+    data = tf.data.Dataset.from_tensor_slices(x).batch(32, drop_remainder=True)
+    fit_own_step(lambda model, data: model(data * tf.random.uniform((32, 1))), data)
 
 
 {

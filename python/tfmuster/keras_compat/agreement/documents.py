@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
 
+from ...errors import DataError
 from ...system.activity import ACTIVITY
 from .. import seams
 from ..process import keras_backend
@@ -63,7 +64,14 @@ class Call:
         return cls.current[-1] if cls.current and cls.current[-1].model is model else None
 
     def has_read(self, sums: npt.NDArray[np.float64]) -> None:
-        """Note the sums of the rows of an execution."""
+        """Note the sums of the rows of an execution. Raises a DataError if a batch could not be divided."""
+        if np.isnan(sums).any():
+            raise DataError(
+                "All parts of a batch must have the same number of rows.",
+                found=f"a batch of {self.name} in which they have not, and no equal share for each worker",
+                fix="join data sets with batches of one size, or of sizes that the number of workers divides",
+                reason="batch-rows",
+            )
         self.sums += weight_of_step(self.executions) * sums
         self.executions += 1
 

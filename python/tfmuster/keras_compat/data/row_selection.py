@@ -20,7 +20,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from .. import seams
-from ..rows import LocalBatch, Tensors, local_batch, map_elements
+from ..rows import LocalBatch, Tensors, joined, local_batch, map_elements
 from .pipelines import (
     PLAIN,
     StaysError,
@@ -218,13 +218,10 @@ def _of_batch_map(
 
 
 def _zipped(dataset: tf.data.Dataset, parts: list[Selection]) -> Selection:
-    if len({part.size for part in parts}) != 1:
-        raise StaysError("zip joins batches of different sizes, so every worker computes all rows")
     nest, structure = seams.NEST.get(), seams.ZIPPED.of(dataset)
 
     def join(batches: tuple[LocalBatch, ...]) -> LocalBatch:
-        data = nest.pack_sequence_as(structure, [batch.data for batch in batches])
-        return batches[0]._replace(data=data, sums=sum(batch.sums for batch in batches))
+        return joined(batches, nest.pack_sequence_as(structure, [batch.data for batch in batches]))
 
     return Selection(
         map_elements(tf.data.Dataset.zip(tuple(part.dataset for part in parts)), join),

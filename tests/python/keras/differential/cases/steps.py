@@ -288,6 +288,28 @@ def method_test_step_with_data_of_another_structure(folder: Path) -> Result:
 
 
 @case()
+def method_train_step_on_batches_of_two_sizes(folder: Path) -> Result:
+    """As in semi-supervised examples: batches of 12 and of 4 rows, which zip joins."""
+
+    class Both(RawMean):
+        def train_step(self, data: Any) -> dict[str, Any]:
+            (unlabeled, _), (x, _) = data
+            rows = ops.concatenate([unlabeled, x])
+            with tf.GradientTape() as tape:
+                loss = ops.mean(ops.square(self(rows) - self(ops.flip(rows, axis=1)) - 1))
+            self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+            self.loss_tracker.update_state(loss)
+            return {"loss": self.loss_tracker.result()}
+
+    def batches(size: int) -> tf.data.Dataset:
+        return tf.data.Dataset.from_tensor_slices((X[: 2 * size], Y[: 2 * size])).batch(size)
+
+    model = Both()
+    model(X)
+    return trained(model, tf.data.Dataset.zip((batches(12), batches(4))), loss=None)
+
+
+@case()
 def method_call_with_something_else_than_the_batch(folder: Path) -> Result:
     """As in graph networks: the model computes with all nodes, and a batch has the numbers of rows."""
 
