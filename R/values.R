@@ -33,6 +33,37 @@ gather <- function(value) {
   shared_values("gather", value)
 }
 
+#' Get the rows of all workers in a step of fit()
+#'
+#' It is for a loss that compares the rows of a batch with each other, such as one with in-batch negatives, in
+#' a `train_step()`, a `compute_loss()`, or a layer's `add_loss()`. Each worker has a part of the batch, and
+#' `all_rows()` gives it the rest. A loss that is computed from all rows is that of one process, and so are
+#' its gradients. Metrics add up the workers' rows, so give them the worker's own. All workers must call it
+#' equally often and in the same order.
+#'
+#' @param tensor Something of this worker's rows, such as embeddings or labels: a tensor of any type and of
+#'   shape (rows, ...).
+#' @return A tensor of shape (rows of the global batch, ...), in the order of the batch. Outside of a step and
+#'   in one process, `tensor` itself.
+#' @section Errors: `tfmuster_error_strategy`: the model has `run_eagerly = TRUE` (reason `run-eagerly`).
+#' @export
+#' @examplesIf tfmuster_available()
+#' all_rows(matrix(1:4, 2)) # outside of a step, there are no others
+#' \dontrun{
+#' # In the call of a layer:
+#' covariance <- function(x) {
+#'   rows <- all_rows(x)
+#'   centered <- rows - op_mean(rows, axis = 1)
+#'   op_matmul(op_transpose(centered), centered) / op_cast(op_shape(rows)[[1]], "float32")
+#' }
+#' }
+all_rows <- function(tensor) {
+  if (!inherits(tensor, "python.builtin.object")) {
+    return(tensor)
+  }
+  run_python("all_rows", tensor)
+}
+
 #' Run code on one worker of each machine first
 #'
 #' `chief_first()` is for what one worker prepares and the others then find: a download, a folder, a file of

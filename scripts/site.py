@@ -58,7 +58,7 @@ SUBJECTS = {
     "Training, checkpoints, models": (
         *("train_mnist", "TrainingResult", "mnist_model", "checkpoint_callback", "evaluate_checkpoints"),
         *("scaled_learning_rate", "save_model", "model_to_bytes", "model_from_bytes"),
-        *("broadcast", "gather", "chief_first"),
+        *("all_rows", "broadcast", "gather", "chief_first"),
     ),
     "This machine": ("doctor", "selftest"),
     "Errors": (

@@ -47,6 +47,7 @@ MODULE_OF = {
     "scaled_learning_rate": "training.learning_rates",
     "broadcast": "training.values",
     "gather": "training.values",
+    "all_rows": "training.values",
     "chief_first": "training.values",
     "launch": "launcher",
     "Local": "options.places",

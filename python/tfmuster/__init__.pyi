@@ -63,6 +63,7 @@ from .training.readers.image_folders import image_rows as image_rows
 from .training.readers.tables import csv_rows as csv_rows
 from .training.readers.tables import parquet_rows as parquet_rows
 from .training.readers.tfrecord_files import tfrecord_rows as tfrecord_rows
+from .training.values import all_rows as all_rows
 from .training.values import broadcast as broadcast
 from .training.values import chief_first as chief_first
 from .training.values import gather as gather

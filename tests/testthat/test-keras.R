@@ -353,6 +353,44 @@ test_that("callbacks written in R are called with epochs and metrics, and their 
   expect_equal(expect_kind(r_callback(on_epoch_end = 1), "data")$found, "`on_epoch_end` is no function")
 })
 
+test_that("classes of Keras that R extends train on several workers, with the rows of all", {
+  skip_without_python(tensorflow = TRUE)
+  train <- function(strategy) {
+    keras <- reticulate::import("keras")
+    tf <- reticulate::import("tensorflow")
+    keras$utils$set_random_seed(1L)
+    layer <- reticulate::PyClass("Covariance", inherit = keras$layers$Layer, defs = list(
+      call = function(self, x) {
+        rows <- all_rows(x)
+        centered <- tf$subtract(rows, tf$reduce_mean(rows, axis = 0L))
+        self$add_loss(tf$reduce_mean(tf$square(tf$matmul(centered, centered, transpose_a = TRUE))))
+        x
+      }
+    ))
+    metric <- reticulate::PyClass("Error", inherit = keras$metrics$Mean, defs = list(
+      update_state = function(self, y, predicted, sample_weight = NULL) {
+        keras$metrics$Mean$update_state(self, tf$reduce_mean(tf$abs(tf$subtract(y, predicted))))
+      }
+    ))
+    callback <- reticulate::PyClass("Quiet", inherit = keras$callbacks$Callback, defs = list())
+    x <- matrix(sin(1:246), 41)
+    with(strategy$scope(), {
+      layers <- list(keras$Input(list(6L)), keras$layers$Dense(4L), layer(), keras$layers$Dense(1L))
+      model <- keras$Sequential(layers)
+      model$compile("sgd", "mse", metrics = list(metric(name = "error")))
+    })
+    fitted <- model$fit(
+      x, x[, 1, drop = FALSE],
+      batch_size = 16L, epochs = 2L, verbose = 0L, shuffle = FALSE, callbacks = list(callback())
+    )
+    unlist(fitted$history)
+  }
+  environment(train) <- asNamespace("tfmuster")
+  alone <- train(strategy("default"))
+  two <- launch(train, workers = 2, run_dir = withr::local_tempfile(), quiet = TRUE)
+  for (history in two) expect_equal(history, alone, tolerance = 1e-5)
+})
+
 test_that("one callback needs no list", {
   skip_without_python(tensorflow = TRUE)
   data <- withr::with_seed(3, two_classes())

@@ -340,7 +340,7 @@ def rows_of_step(part: LocalBatch, first: tf.Tensor) -> Iterator[None]:
     traced = lengths.pop() if len(lengths) == 1 else None
     _step.place = PlaceOfRows(part.rows, part.global_rows, first, traced)
     _step.share = tf.cast(part.rows, tf.float32) / tf.cast(part.global_rows, tf.float32)
-    loss_parts.begin(_step.share)
+    loss_parts.begin(_step.share, tf.nest.flatten(part.data, expand_composites=True))
     try:
         yield
     finally:

@@ -27,6 +27,11 @@ _EVALUATES: Final = re.compile(
 )
 
 
+def module_of(thing: object) -> str:
+    """Return the module of an object's class; empty for a class that R has made, which has none."""
+    return getattr(type(thing), "__module__", "")
+
+
 def user_line(r_function: str = "") -> str | None:
     """Return the innermost line of the user's code that is being executed: its file, number and text.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,45 @@ def gather(value: Any) -> list[Any]:
     [512, 498]
     """
     return _values("gather", value)
+
+
+def all_rows(tensor: Any) -> Any:
+    """Return the rows of all workers, in the order of the global batch, in a step of ``fit``.
+
+    It is for a loss that compares the rows of a batch with each other, such as one with in-batch negatives,
+    in a ``train_step()``, a ``compute_loss()``, or a layer's ``add_loss()``. Each worker has a part of the
+    batch, and this function gives it the rest. A loss that is computed from all rows is that of one process,
+    and so are its gradients. Metrics add up the workers' rows, so give them the worker's own. All workers
+    must call it equally often and in the same order.
+
+    Parameters
+    ----------
+    tensor : tf.Tensor, shape (rows, ...), of any dtype
+        Something of this worker's rows, such as embeddings or labels.
+
+    Returns
+    -------
+    tf.Tensor, shape (rows of the global batch, ...)
+        Outside of a step, in one process, and on JAX, where arrays have all rows, ``tensor`` itself.
+
+    Raises
+    ------
+    StrategyError
+        The model has ``run_eagerly=True`` (reason ``run-eagerly``).
+
+    Examples
+    --------
+    >>> def compute_loss(self, x, y, y_pred, sample_weight, training=True):  # doctest: +SKIP
+    ...     queries, items = map(tfmuster.all_rows, y_pred)
+    ...     scores = keras.ops.matmul(queries, keras.ops.transpose(items))
+    ...     of_same_row = keras.ops.arange(keras.ops.shape(scores)[0])
+    ...     return keras.losses.SparseCategoricalCrossentropy(from_logits=True)(of_same_row, scores)
+    """
+    if "tensorflow" not in sys.modules:
+        return tensor
+    from ..keras_compat.losses import loss_reduction
+
+    return loss_reduction.all_rows(tensor)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from ...system.embedded_r import r_function
-from ...system.user_code import is_library
+from ...system.user_code import is_library, module_of
 from .values import FUNCTIONS, Tree, attributes_of, codes_of, is_plain, own_code, parts_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _callback(callback: keras.callbacks.Callback) -> Tree:
 
 def _changes(callback: keras.callbacks.Callback) -> bool:
     """Return whether the code of a callback changes the training."""
-    return not type(callback).__module__.startswith("tfmuster.") and (
+    return not module_of(callback).startswith("tfmuster.") and (
         any(map(_CHANGES_IN_R.search, _codes_in_r(callback)))
         or any(
             (step.opname == "STORE_ATTR" and step.argval in _ASSIGNED) or step.argval in _CALLED

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ...system.user_code import module_of
 from .. import seams
 from ..data.pipelines import kind_of, operations_of
 
@@ -166,7 +167,7 @@ def _arrays_of(adapter: Any) -> list[tuple[npt.NDArray[Any], int]]:
 
     arrays = []
     for given in tf.nest.flatten(seams.ADAPTED_ARRAYS.of(adapter, None)):
-        if isinstance(given, (np.ndarray, tf.Tensor)) or type(given).__module__.startswith("jax"):
+        if isinstance(given, (np.ndarray, tf.Tensor)) or module_of(given).startswith("jax"):
             array = np.asarray(given)
             if array.ndim and array.size and array.dtype.kind in "biufSUO":
                 arrays.append((array, array.nbytes // _MOST_BYTES + 1))

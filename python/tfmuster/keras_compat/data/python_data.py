@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import DataError
+from ...system.user_code import module_of
 from .. import seams
 from ..process import is_chief
 from ..sums.collectives import sum_of_workers
@@ -187,7 +188,7 @@ def _in_main_thread_only(source: object) -> bool:
             for value in source.gi_frame.f_locals.values()
             if not isinstance(value, types.GeneratorType)
         )
-    return isinstance(source, Calls) or type(source).__module__ == "rpytools.generator"
+    return isinstance(source, Calls) or module_of(source) == "rpytools.generator"
 
 
 def _as_arrays(value: object, number: int) -> tuple[Any, ...]:

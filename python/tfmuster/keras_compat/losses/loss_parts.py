@@ -24,9 +24,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from ...system.user_code import module_of
 from .. import seams
 from ..process import tell
 
@@ -56,9 +57,11 @@ class Term(NamedTuple):
     has_value: bool = True
 
 
-def begin(share: tf.Tensor | None) -> None:
-    """Note the worker's share of the rows of this step, a scalar float32 tensor; None ends the step."""
+def begin(share: tf.Tensor | None, rows: Sequence[tf.Tensor] = ()) -> None:
+    """Note the worker's rows in this step and its share of all, a scalar float32; None ends the step."""
     _step.share = share
+    _step.rows = {id(tensor): tensor for tensor in rows}
+    _step.of_all = {}
     _step.parts = {}
     _step.of_keras = False
     _step.additional = False
@@ -94,7 +97,7 @@ def is_additional() -> bool:
 def may_have_terms(model: keras.Model) -> bool:
     """Return whether code of the program may compute a term of the loss in a step of a model."""
     layers = seams.FLATTEN_LAYERS.of(model)()
-    return has_own_loss(model) or any(not type(layer).__module__.startswith("keras.") for layer in layers)
+    return has_own_loss(model) or any(not module_of(layer).startswith("keras.") for layer in layers)
 
 
 def has_own_loss(model: keras.Model) -> bool:
@@ -111,6 +114,31 @@ def mark_part(tensor: tf.Tensor) -> tf.Tensor:
         _step.parts[id(tensor)] = tensor  # kept, so that no other tensor gets its id
         _step.of_keras = True
     return tensor
+
+
+def mark_all_rows(tensor: tf.Tensor) -> None:
+    """Note that a tensor has the rows of all workers."""
+    _step.of_all[id(tensor)] = tensor
+
+
+def is_of_all_rows(tensors: object) -> bool:
+    """Return whether tensors of the step are computed from rows of all workers, and not from this worker's.
+
+    What each worker computes from them is that of one process, of which a part is the worker's share.
+    """
+    import tensorflow as tf
+
+    if not getattr(_step, "of_all", None):
+        return False
+    sources = {
+        id(ancestor)
+        for tensor in tf.nest.flatten(tensors, expand_composites=True)
+        if hasattr(tensor, "graph")
+        for ancestor in _ancestors(tensor)
+    }
+    # A part of a loss has its share already.
+    others = _step.rows.keys() | _step.parts.keys()
+    return not sources.isdisjoint(_step.of_all) and sources.isdisjoint(others)
 
 
 def as_part(tensor: tf.Tensor) -> tf.Tensor:
@@ -191,6 +219,8 @@ def _terms(tensor: tf.Tensor, factor: Factor = None) -> list[Term]:
     """Return the terms of a scalar of the current step."""
     if id(tensor) in _step.parts:
         return [Term(tensor, factor, adds_up=True)]
+    if is_of_all_rows(tensor):
+        return [Term(tensor, factor, adds_up=False)]
     if not hasattr(tensor, "graph"):  # computed eagerly, so nothing is known of it
         return [Term(tensor, factor, adds_up=_step.of_keras)]
     kind, inputs = tensor.op.type, list(tensor.op.inputs)
@@ -265,7 +295,8 @@ def _ancestors(tensor: tf.Tensor, *, until: Container[str] = ()) -> Iterator[Any
         if id(ancestor) not in seen:
             seen.add(id(ancestor))
             yield ancestor
-            if ancestor.op.type not in until and not _is_size_of_a_row(ancestor):
+            known = ancestor.op.type in until or id(ancestor) in _step.of_all
+            if not known and not _is_size_of_a_row(ancestor):
                 waiting += ancestor.op.inputs
 
 

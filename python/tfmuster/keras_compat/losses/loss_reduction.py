@@ -17,6 +17,8 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ...errors import StrategyError
+from ...words import Argument, Words
 from .. import seams
 from ..process import multi_worker
 from ..rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
@@ -43,6 +45,10 @@ def patch_loss() -> None:
     def call(self: Any, y_true: object, y_pred: object, sample_weight: object = None) -> Any:
         if share_of_rows() is None:
             return stock_call(self, y_true, y_pred, sample_weight)
+        if loss_parts.is_of_all_rows((y_true, y_pred)):
+            with whole_batch():
+                whole = stock_call(self, y_true, y_pred, sample_weight)
+            return loss_parts.mark_part(whole * tf.cast(share_of_rows(), whole.dtype))
         if not (getattr(self, "tfmuster_whole_batch", False) or _compares_rows(self)):
             try:
                 return loss_parts.mark_part(stock_call(self, y_true, y_pred, sample_weight))
@@ -173,8 +179,12 @@ def _that_count(rows: tf.Tensor | tf.RaggedTensor) -> tf.Tensor | tf.RaggedTenso
     return rows[: tf.where(share_of_rows() > 0, read, 0)]
 
 
-def _gather(own: tf.Tensor) -> tf.Tensor:
-    """Concatenate the tensors of all workers, in their order."""
+def _gather(own: tf.Tensor, *, of_all: bool = False) -> tf.Tensor:
+    """Concatenate the tensors of all workers, in their order.
+
+    The gradient is that of the worker's own rows. With ``of_all``, it is the sum of those that all workers
+    have for these rows.
+    """
     import tensorflow as tf
 
     @tf.custom_gradient
@@ -183,9 +193,39 @@ def _gather(own: tf.Tensor) -> tf.Tensor:
         everyone = narrowed(context.all_gather(widened(own), axis=0), own.dtype)
         counts = context.all_gather(tf.shape(own)[:1], axis=0)
         start = tf.reduce_sum(counts[: context.replica_id_in_sync_group])
-        return everyone, lambda upstream: upstream[start : start + tf.shape(own)[0]]
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            if of_all:
+                upstream = narrowed(replica_sum(widened(upstream)), upstream.dtype)
+            return upstream[start : start + tf.shape(own)[0]]
+
+        return everyone, gradient
 
     return gathered(own)
+
+
+def all_rows(tensor: tf.Tensor) -> tf.Tensor:
+    """Return the rows of all workers in a step of ``fit`` or ``evaluate``; elsewhere the argument.
+
+    The gradient of the workers' losses goes to the rows' owners. Raises a StrategyError in a step that has no
+    graph, in which a loss can't be told to be one of all rows.
+    """
+    import tensorflow as tf
+
+    if share_of_rows() is None or works_on_whole_batch():
+        return tensor
+    if tf.executing_eagerly():
+        raise StrategyError(
+            "all_rows() needs the graph of a step.",
+            found=Words("{}", Argument("run_eagerly", True)),
+            fix=Words("leave {} out", Argument("run_eagerly", True)),
+            strategy="multi_worker_mirrored",
+            reason="run-eagerly",
+        )
+    own = _that_count(tf.convert_to_tensor(tensor))
+    everyone = tf.ensure_shape(_gather(own, of_all=True), [None, *own.shape[1:]])
+    loss_parts.mark_all_rows(everyone)
+    return everyone
 
 
 def _weigh_by_share(tracker: keras.metrics.Mean) -> None:

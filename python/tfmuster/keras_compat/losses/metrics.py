@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...system.user_code import module_of
 from .. import seams
 from ..process import multi_worker, worker_of
 from ..rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
@@ -112,7 +113,7 @@ def metrics_of_step(trainer: keras.Model) -> Iterator[StepMetrics]:
         _step.metrics = metrics
         undo.callback(setattr, _step, "metrics", None)
         for metric in metrics.all:
-            if not type(metric).__module__.startswith("keras."):  # of the user
+            if not module_of(metric).startswith("keras."):  # of the user
                 replace(metric, "update_state", _update_on_all_rows)
             replace(metric, "result", recorded)
         yield metrics

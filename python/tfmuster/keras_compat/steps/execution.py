@@ -247,7 +247,7 @@ class Executions:
         if per_worker:
             # The workers' own rows have no order, so each begins after all that there can be before.
             first = part.global_rows * self._worker
-        with rows_of_step(part, first), metrics_of_step(self._model) as metrics:
+        with rows_of_step(part._replace(data=data), first), metrics_of_step(self._model) as metrics:
             counts = {id(v): tf.identity(v.value) for v in metrics.counted()}
             with compiled(self._model):
                 outputs = self._step(absent_to_none(data))

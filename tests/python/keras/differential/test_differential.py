@@ -15,7 +15,18 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from cases.registry import Case, on_four_workers, registered  # noqa: E402
 
-MODULES = ("callbacks", "data", "layers", "loops", "losses", "methods", "metrics", "optimizers", "steps")
+MODULES = (
+    "all_rows",
+    "callbacks",
+    "data",
+    "layers",
+    "loops",
+    "losses",
+    "methods",
+    "metrics",
+    "optimizers",
+    "steps",
+)
 
 
 def cases() -> list[Case]:
