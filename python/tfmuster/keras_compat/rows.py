@@ -84,8 +84,8 @@ class LocalBatch(NamedTuple):
     rows: tf.Tensor
     #: Rows of the global batch, a scalar int64; negative if the other workers' rows do not matter.
     global_rows: tf.Tensor
-    #: Three sums over the global batch, from `sums_of_rows`; 0 if they need not be compared, NaN if a worker
-    #: has not the same share of all parts of the batch.
+    #: Three sums over the global batch, from `sums_of_rows`; 0 if they need not be compared. The first
+    #: is NaN if a worker has not the same share of all parts of the batch.
     sums: tf.Tensor = np.zeros(3)
 
 

@@ -65,7 +65,8 @@ class Call:
 
     def has_read(self, sums: npt.NDArray[np.float64]) -> None:
         """Note the sums of the rows of an execution. Raises a DataError if a batch could not be divided."""
-        if np.isnan(sums).any():
+        # The other sums are NaN if the data have NaN, too.
+        if np.isnan(sums[0]):
             raise DataError(
                 "All parts of a batch must have the same number of rows.",
                 found=f"a batch of {self.name} in which they have not, and no equal share for each worker",

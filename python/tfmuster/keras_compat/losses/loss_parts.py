@@ -9,8 +9,8 @@ graph: a loss is a sum of terms, and each term is
 - a mean over rows, or something without rows, such as the norm of a weight: the shares add up to 1;
 - a sum over rows: the workers' sums add up as they are.
 
-Any other term, such as the root of a mean, is taken as a mean, and the run's notes say so. So are the terms
-of what layers give to ``add_loss()``, which one process adds up as they are.
+Any other term, such as the root of a mean, is taken as a mean, and the run's notes say so. What layers give
+to ``add_loss()`` is read in the same way.
 
 The number of rows must be unknown when a step is traced, which tells what has rows. A step that can't be
 traced so, because its Python code computes with that number, has means only.

@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import layers, losses, ops
 
 from .registry import Result, add, case
@@ -146,6 +147,20 @@ def loss_of_two_outputs(folder: Path) -> Result:
         compiling={"loss_weights": {"first": 1.0, "second": 0.3}},
         batch_size=13,
     )
+
+
+@case()
+def loss_of_labels_that_are_missing(folder: Path) -> Result:
+    """NaN in the data says nothing about how a batch is divided."""
+
+    def of_known(y: Any, p: Any) -> Any:
+        return ops.mean(ops.where(ops.isnan(y), 0.0, ops.square(ops.nan_to_num(y) - p)), axis=-1)
+
+    labels = np.where(REAL > 0.7, np.nan, REAL)
+    rows = tf.data.Dataset.from_tensor_slices((numbers(6), labels))
+    # Every worker reads the rows of a filter, whose labels are compared.
+    data = rows.filter(lambda x, y: tf.size(x) > 0).batch(BATCH)
+    return trained(small_network(), data, loss=of_known, validation_data=data)
 
 
 @case()
