@@ -185,10 +185,11 @@ def of_whole_batch(error: Exception, workers: int) -> DataError | None:
 
     One process has as many rows as the batch, and each worker has a part of them. TensorFlow names both.
     """
-    pattern = r"\[(\d+)[\d,]*\] vs\. \[(\d+)[\d,]*\]|equal, but are (\d+) and (\d+)"
-    if (shapes := re.search(pattern, str(error))) is None:
+    # Other axes than the first have no rows, such as the outputs of a layer that do not fit the labels.
+    shapes = re.search(r"\[(\d+)[\d,]*\](?: vs\.|,) \[(\d+)[\d,]*\]", str(error))
+    if shapes is None:
         return None
-    own, whole = sorted(int(size) for size in shapes.groups() if size)
+    own, whole = sorted(map(int, shapes.groups()))
     if own not in (whole // workers, -(-whole // workers)) or own == whole:
         return None
     return DataError(
