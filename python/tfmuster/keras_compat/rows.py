@@ -7,15 +7,12 @@ byte.
 
 from __future__ import annotations
 
-import contextlib
 import math
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from .losses import loss_parts
 from .process import batches_in_step
 from .row_sums import sums_of_rows
 
@@ -309,65 +306,3 @@ class OfLength:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._adapter, name)
-
-
-_step = threading.local()
-
-
-class OneNumberError(Exception):
-    """A function of a loss or a metric has returned one number for all rows."""
-
-
-class PlaceOfRows(NamedTuple):
-    """The rows of this worker in the global batch of a step; scalar int64 tensors."""
-
-    #: Rows of this worker that count, and those of all workers.
-    rows: tf.Tensor
-    global_rows: tf.Tensor
-    #: Place of the worker's first row in the global batch.
-    first: tf.Tensor
-    #: The number of the worker's rows, if the shapes of the batch have it while the step is traced.
-    traced: int | None
-
-
-@contextlib.contextmanager
-def rows_of_step(part: LocalBatch, first: tf.Tensor) -> Iterator[None]:
-    """Inside the block, a step works on these rows of a global batch, where they begin with row ``first``."""
-    import tensorflow as tf
-
-    shapes = [getattr(tensor, "shape", None) for tensor in tf.nest.flatten(part.data)]
-    lengths = {shape[0] for shape in shapes if shape is not None and shape.rank}
-    traced = lengths.pop() if len(lengths) == 1 else None
-    _step.place = PlaceOfRows(part.rows, part.global_rows, first, traced)
-    _step.share = tf.cast(part.rows, tf.float32) / tf.cast(part.global_rows, tf.float32)
-    loss_parts.begin(_step.share, tf.nest.flatten(part.data, expand_composites=True))
-    try:
-        yield
-    finally:
-        _step.place = _step.share = None
-        loss_parts.begin(None)
-
-
-def place_of_rows() -> PlaceOfRows | None:
-    """Return where the rows of the current step are in the global batch; None outside of a step."""
-    return getattr(_step, "place", None)
-
-
-def share_of_rows() -> tf.Tensor:
-    """Return this worker's share of the rows of the global batch; None outside of a step."""
-    return getattr(_step, "share", None)
-
-
-@contextlib.contextmanager
-def whole_batch() -> Iterator[None]:
-    """Inside the block, a loss or a metric works on the rows of all workers."""
-    _step.whole = True
-    try:
-        yield
-    finally:
-        _step.whole = False
-
-
-def works_on_whole_batch() -> bool:
-    """Return whether the rows of all workers are worked on."""
-    return getattr(_step, "whole", False)

@@ -21,7 +21,7 @@ from ...errors import StrategyError
 from ...words import Argument, Words
 from .. import seams
 from ..process import multi_worker
-from ..rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
+from ..step_rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
 from ..sums.collectives import narrowed, replica_sum, widened
 from . import loss_parts
 

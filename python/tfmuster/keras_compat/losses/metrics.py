@@ -33,7 +33,7 @@ import numpy as np
 from ...system.user_code import module_of
 from .. import seams
 from ..process import multi_worker, worker_of
-from ..rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
+from ..step_rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
 from ..sums.collectives import replica_sum, sum_of_workers
 from . import loss_parts
 from .loss_reduction import whole_rows

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ...system.register import Seam
 from .. import seams
 from ..process import multi_worker, worker_of
-from ..rows import place_of_rows
+from ..step_rows import place_of_rows
 from ..sums.collectives import replica_sum
 
 if TYPE_CHECKING:

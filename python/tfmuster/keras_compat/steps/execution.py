@@ -30,8 +30,8 @@ from ..rows import (
     local_batch,
     of_any_size,
     part_of,
-    rows_of_step,
 )
+from ..step_rows import rows_of_step
 from ..sums.collectives import pack, replica_sum, unpack
 from ..sums.instance_keys import mark_loop
 from .epochs import MOST_STEPS, StepsPerExecution

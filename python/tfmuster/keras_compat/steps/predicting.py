@@ -29,8 +29,8 @@ from ..rows import (
     local_batch,
     part_of,
     rows_of,
-    rows_of_step,
 )
+from ..step_rows import rows_of_step
 from ..sums.collectives import gather_rows
 from .callbacks import overrides
 from .tracing import compiled

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from .. import seams
 from ..agreement.documents import Call
 from ..losses.loss_parts import only_building
-from ..rows import LocalBatch, Tensors, WorkerBatch, share_of_rows
+from ..rows import LocalBatch, Tensors, WorkerBatch
+from ..step_rows import share_of_rows
 
 if TYPE_CHECKING:
     import keras

@@ -1,0 +1,75 @@
+"""Where the rows of the step that is traced are in its global batch."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from .losses import loss_parts
+from .rows import LocalBatch
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_step = threading.local()
+
+
+class OneNumberError(Exception):
+    """A function of a loss or a metric has returned one number for all rows."""
+
+
+class PlaceOfRows(NamedTuple):
+    """The rows of this worker in the global batch of a step; scalar int64 tensors."""
+
+    #: Rows of this worker that count, and those of all workers.
+    rows: tf.Tensor
+    global_rows: tf.Tensor
+    #: Place of the worker's first row in the global batch.
+    first: tf.Tensor
+    #: The number of the worker's rows, if the shapes of the batch have it while the step is traced.
+    traced: int | None
+
+
+@contextlib.contextmanager
+def rows_of_step(part: LocalBatch, first: tf.Tensor) -> Iterator[None]:
+    """Inside the block, a step works on these rows of a global batch, where they begin with row ``first``."""
+    import tensorflow as tf
+
+    shapes = [getattr(tensor, "shape", None) for tensor in tf.nest.flatten(part.data)]
+    lengths = {shape[0] for shape in shapes if shape is not None and shape.rank}
+    traced = lengths.pop() if len(lengths) == 1 else None
+    _step.place = PlaceOfRows(part.rows, part.global_rows, first, traced)
+    _step.share = tf.cast(part.rows, tf.float32) / tf.cast(part.global_rows, tf.float32)
+    loss_parts.begin(_step.share, tf.nest.flatten(part.data, expand_composites=True))
+    try:
+        yield
+    finally:
+        _step.place = _step.share = None
+        loss_parts.begin(None)
+
+
+def place_of_rows() -> PlaceOfRows | None:
+    """Return where the rows of the current step are in the global batch; None outside of a step."""
+    return getattr(_step, "place", None)
+
+
+def share_of_rows() -> tf.Tensor:
+    """Return this worker's share of the rows of the global batch; None outside of a step."""
+    return getattr(_step, "share", None)
+
+
+@contextlib.contextmanager
+def whole_batch() -> Iterator[None]:
+    """Inside the block, a loss or a metric works on the rows of all workers."""
+    _step.whole = True
+    try:
+        yield
+    finally:
+        _step.whole = False
+
+
+def works_on_whole_batch() -> bool:
+    """Return whether the rows of all workers are worked on."""
+    return getattr(_step, "whole", False)
