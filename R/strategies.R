@@ -25,6 +25,9 @@
 #' @param gradient_dtype For `multi_worker_mirrored`: data type of the gradients that workers send each other.
 #'   `"bfloat16"` and `"float16"` halve the bytes of each step; sums are computed in float32. Default: the
 #'   environment variable `TFMUSTER_GRADIENT_DTYPE`, else `"float32"`.
+#' @param batch_norm For `multi_worker_mirrored`: with whose rows `layer_batch_normalization()` normalizes in
+#'   `fit()`. `"synchronized"`: with those of all workers, as one process does. `"local"`: with those of its
+#'   worker. Default: the environment variable `TFMUSTER_BATCH_NORM`, else `"synchronized"`.
 #' @return A Python object of TensorFlow's class, such as
 #'   `tensorflow.python.distribute.collective_all_reduce_strategy.CollectiveAllReduceStrategyV1`. Build and
 #'   compile the model in `with(strategy$scope(), {...})`. A process has one `multi_worker_mirrored`: further
@@ -41,7 +44,7 @@
 #' })
 strategy <- function(name = "default", devices = NULL, replicas = NULL, communication = "auto",
                      keras_compat = TRUE, start_timeout = NULL, tpu = NULL, min_shard_bytes = NULL,
-                     gradient_dtype = NULL) {
+                     gradient_dtype = NULL, batch_norm = NULL) {
   check_arguments(
     list(name = name %||% NA, keras_compat = keras_compat, start_timeout = start_timeout),
     c(name = "name", keras_compat = "flag", start_timeout = "seconds"),
@@ -54,6 +57,6 @@ strategy <- function(name = "default", devices = NULL, replicas = NULL, communic
     devices = if (!is.null(devices)) as.list(devices), replicas = as_whole(replicas),
     communication = communication, keras_compat = keras_compat,
     start_timeout = start_timeout, tpu = tpu, min_shard_bytes = as_whole(min_shard_bytes),
-    gradient_dtype = gradient_dtype
+    gradient_dtype = gradient_dtype, batch_norm = batch_norm
   )
 }

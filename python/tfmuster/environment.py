@@ -110,6 +110,9 @@ FULL_WORKERS_VARIABLE: Final = "TFMUSTER_FULL_WORKERS"
 #: The data type of the gradients that workers send each other.
 GRADIENT_DTYPE_VARIABLE: Final = "TFMUSTER_GRADIENT_DTYPE"
 
+#: Whether BatchNormalization normalizes with the rows of all workers: ``synchronized`` or ``local``.
+BATCH_NORM_VARIABLE: Final = "TFMUSTER_BATCH_NORM"
+
 #: How the workers' CPUs sum gradients: ``auto`` or ``tensorflow``.
 COMMUNICATION_VARIABLE: Final = "TFMUSTER_COMMUNICATION"
 

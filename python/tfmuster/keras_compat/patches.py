@@ -5,6 +5,7 @@ from __future__ import annotations
 from .calls import wrap_calls
 from .data.pipelines import patch_shuffle
 from .downloads import patch_downloads
+from .losses.batch_statistics import patch_batch_statistics
 from .losses.loss_parts import patch_tapes
 from .losses.loss_reduction import patch_loss
 from .losses.metrics import patch_metric_reads, patch_metrics
@@ -38,6 +39,7 @@ def patch_on_tensorflow() -> None:
     patch_broadcasts()
     patch_loss()
     patch_tapes()
+    patch_batch_statistics()
     patch_functions()
     patch_metrics()
     patch_metric_reads()

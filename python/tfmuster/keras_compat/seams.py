@@ -309,6 +309,11 @@ ADDITIONAL_LOSS = Private(
 BUILD_LOSS = Seam(
     "keras.src.trainers.compile_utils:CompileLoss.build", "the losses of several outputs are tracked as parts"
 )
+BATCH_MOMENTS = Private(
+    "keras.src.layers.normalization.batch_normalization:BatchNormalization._moments",
+    "a layer normalizes with the rows of all workers",
+    takes=("inputs", "mask"),
+)
 GET_MASK, SET_MASK = _seams(
     "keras.src.backend:", "get_keras_mask set_keras_mask", "a gathered batch keeps its mask"
 )

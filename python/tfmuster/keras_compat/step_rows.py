@@ -33,6 +33,21 @@ class PlaceOfRows(NamedTuple):
 
 
 @contextlib.contextmanager
+def running() -> Iterator[None]:
+    """Inside the block, a step of ``fit``, ``evaluate`` or ``predict`` is run or traced."""
+    _step.running = True
+    try:
+        yield
+    finally:
+        _step.running = False
+
+
+def in_step() -> bool:
+    """Return whether a step is run or traced."""
+    return getattr(_step, "running", False)
+
+
+@contextlib.contextmanager
 def rows_of_step(part: LocalBatch, first: tf.Tensor) -> Iterator[None]:
     """Inside the block, a step works on these rows of a global batch, where they begin with row ``first``."""
     import tensorflow as tf
@@ -44,7 +59,8 @@ def rows_of_step(part: LocalBatch, first: tf.Tensor) -> Iterator[None]:
     _step.share = tf.cast(part.rows, tf.float32) / tf.cast(part.global_rows, tf.float32)
     loss_parts.begin(_step.share, tf.nest.flatten(part.data, expand_composites=True))
     try:
-        yield
+        with running():
+            yield
     finally:
         _step.place = _step.share = None
         loss_parts.begin(None)

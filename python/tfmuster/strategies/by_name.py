@@ -16,6 +16,7 @@ from ..cluster.spec import Task
 from ..cluster.tf_config import current_task
 from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError, TfmusterError
+from ..keras_compat.losses.batch_statistics import checked_batch_norm, set_batch_norm, wanted_batch_norm
 from ..keras_compat.process import PROCESS, require_tensorflow_backend
 from ..keras_compat.sums.collectives import checked_communication, prepare_sums, sums_directly
 from ..keras_compat.sums.gradients import checked_dtype, set_gradient_dtype, wanted_dtype
@@ -49,6 +50,7 @@ _TAKEN_BY = {
     "tpu": ("tpu",),
     "min_shard_bytes": ("parameter_server",),
     "gradient_dtype": (_MULTI_WORKER,),
+    "batch_norm": (_MULTI_WORKER,),
 }
 
 
@@ -74,6 +76,7 @@ def strategy(
     tpu: str | None = None,
     min_shard_bytes: int | None = None,
     gradient_dtype: str | None = None,
+    batch_norm: str | None = None,
 ) -> tf.distribute.Strategy:
     """Create a ``tf.distribute`` strategy.
 
@@ -108,6 +111,10 @@ def strategy(
         For ``multi_worker_mirrored``: data type of the gradients that workers send each other in ``fit`` and
         in loops with a Keras 3 optimizer. The 16-bit types halve the bytes of each step; sums are computed in
         float32. Default: ``TFMUSTER_GRADIENT_DTYPE``, else the type they are computed in.
+    batch_norm : {"synchronized", "local"}, optional
+        For ``multi_worker_mirrored``: with whose rows BatchNormalization normalizes in ``fit``. With
+        ``"synchronized"`` with those of all workers, as one process does; with ``"local"`` with those of its
+        worker. Default: ``TFMUSTER_BATCH_NORM``, else ``"synchronized"``.
 
     Returns
     -------
@@ -139,7 +146,7 @@ def strategy(
     )
     _refuse_unused(name, locals())
     if name == _MULTI_WORKER:
-        created = _multi_worker_mirrored(communication, start_timeout, gradient_dtype)
+        created = _multi_worker_mirrored(communication, start_timeout, gradient_dtype, batch_norm)
     elif name == "parameter_server":
         from .parameter_server.serving import make_strategy
 
@@ -167,7 +174,7 @@ def _refuse_unused(name: str, arguments: Mapping[str, object]) -> None:
 
 
 def _multi_worker_mirrored(
-    communication: str, start_timeout: float | None, gradient_dtype: str | None
+    communication: str, start_timeout: float | None, gradient_dtype: str | None, batch_norm: str | None
 ) -> tf.distribute.Strategy:
     """Join the cluster and make the strategy, or return the one that this process has; see `strategy`."""
     how = checked_communication(communication)
@@ -182,11 +189,14 @@ def _multi_worker_mirrored(
     if (present := _present(task, how, communication)) is not None:
         if gradient_dtype is not None:
             set_gradient_dtype(present, gradient_dtype)
+        if batch_norm is not None:
+            set_batch_norm(present, batch_norm)
         return present
     from ..keras_compat.runtime.starting import check_not_started
     from ..keras_compat.runtime.strategy_patches import train_together
 
     dtype = wanted_dtype() if gradient_dtype is None else checked_dtype(gradient_dtype)
+    normalizes = wanted_batch_norm() if batch_norm is None else checked_batch_norm(batch_norm)
     tf = import_tensorflow()
     check_not_started(_MULTI_WORKER)
     from ..rendezvous.task.join import join_cluster
@@ -201,6 +211,7 @@ def _multi_worker_mirrored(
     strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     PROCESS.strategy, PROCESS.task, PROCESS.communication = strategy, task, how
     set_gradient_dtype(strategy, dtype)
+    set_batch_norm(strategy, normalizes)
     train_together(strategy)
     all_connected()
     return strategy

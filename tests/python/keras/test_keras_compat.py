@@ -30,7 +30,8 @@ SAME_AS_ONE_PROCESS = [
     "gradient_accumulation",
     "momentum_clipping_and_decay",
     "run_eagerly",
-    "synchronized_batch_norm",
+    "batch_norm",
+    "batch_norm_with_empty_part",
     "dropout",
     "two_inputs_two_outputs",
     "subclass_with_its_own_step",
@@ -41,7 +42,7 @@ SAME_AS_ONE_PROCESS = [
     "backup_and_restore",
 ]
 #: Scenarios that depend on the number of workers, or are about files.
-WORKERS_AGREE = ["batch_norm", "batch_norm_with_empty_part", "callbacks_that_write"]
+WORKERS_AGREE = ["batch_norm_local", "callbacks_that_write"]
 WORKERS_AGREE += ["step_in_its_own_thread", "calls_in_a_replica"]
 #: Adam divides by the root of its second moment, which magnifies rounding where gradients are small.
 WEIGHT_TOLERANCE = {"adam": 1e-4, "backup_and_restore": 1e-4}
@@ -85,6 +86,13 @@ def test_same_as_one_process(folders: dict[int, Path], scenario: str, workers: i
     for name, value in one.items():
         tolerance = WEIGHT_TOLERANCE.get(scenario, 1e-5) if name.startswith("weight_") else 1e-4
         np.testing.assert_allclose(several[name], value, rtol=0, atol=tolerance, err_msg=name)
+
+
+@pytest.mark.timeout(1600)
+@pytest.mark.parametrize("workers", [2, 4])
+def test_local_statistics_are_those_of_a_workers_rows(folders: dict[int, Path], workers: int) -> None:
+    of_all, local = (result(folders[workers], name) for name in ("batch_norm", "batch_norm_local"))
+    assert 1e-4 < np.abs(local["history_loss"] - of_all["history_loss"]).max() < 0.3
 
 
 @pytest.mark.timeout(1600)

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SAME_AS_ONE_PROCESS = [
     "data_sets",
+    "batch_norm",
     "transformed_afterwards",
     "weights_of_rows",
     "from_function",

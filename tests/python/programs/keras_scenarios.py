@@ -154,13 +154,6 @@ def run_eagerly():
 
 
 @scenario
-def synchronized_batch_norm():
-    # Full batches only: the layer itself weighs the workers' statistics equally.
-    model = network(middle=[lambda: keras.layers.BatchNormalization(synchronized=True)])
-    return fit(model, X[:160], Y[:160], batch_size=16, epochs=3)
-
-
-@scenario
 def two_inputs_two_outputs():
     a, b = keras.Input((SIDE, SIDE, 1), name="a"), keras.Input((SIDE, SIDE, 1), name="b")
     both = keras.layers.Concatenate()([keras.layers.Flatten()(a), keras.layers.Flatten()(b)])
@@ -282,6 +275,17 @@ def batch_norm():
 def batch_norm_with_empty_part():
     model = network(middle=[keras.layers.BatchNormalization])
     return fit(model, X[:85], Y[:85], batch_size=28, epochs=2)
+
+
+@scenario
+def batch_norm_local():
+    if config:
+        tfmuster.strategy("multi_worker_mirrored", batch_norm="local")
+    try:
+        return batch_norm()
+    finally:
+        if config:
+            tfmuster.strategy("multi_worker_mirrored", batch_norm="synchronized")
 
 
 @scenario

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from ...environment import BATCH_NORM_VARIABLE
 from ...system.only_one import machine_name
 from ...system.user_code import is_library, user_script
 from ...system.versions import version_of
@@ -62,6 +63,7 @@ _VARIABLES: Final = (
     "JAX_ENABLE_X64",
     "JAX_DEFAULT_DTYPE_BITS",
     "JAX_DEFAULT_MATMUL_PRECISION",
+    BATCH_NORM_VARIABLE,
 )
 _MOST_FILES: Final = 300
 _MOST_BYTES: Final = 4 << 20

@@ -85,7 +85,7 @@ def own_rows(
     - A data set with the option ``AutoShardPolicy.OFF`` is read in the same way.
     - In a custom loop, ``strategy.experimental_distribute_dataset(own_rows(dataset))`` yields this worker's
       batches. Divide the loss by the rows of all workers.
-    - BatchNormalization normalizes with the worker's own batch; its moving statistics are weighted by rows.
+    - BatchNormalization normalizes with the rows of all workers.
 
     Examples
     --------

@@ -4,9 +4,9 @@
 
 Calling TensorFlow once per step costs about a millisecond, and the workers reduce their logs in every
 execution. So if neither the user nor a callback depends on single steps, an execution takes as many steps as
-fit into a fifth of a second. The results stay the same, bit for bit. Models with moving statistics
-(BatchNormalization) keep one step, because the rounding of their means would depend on the speed of the
-machine.
+fit into a fifth of a second. The results stay the same, bit for bit. Models with
+moving statistics of the workers' own rows keep one step, because the rounding of their means would depend on
+the speed of the machine.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from ..agreement.documents import Call
 from ..agreement.waiting import ended_before_whom
 from ..data.data_errors import of_whole_batch, readers_errors
 from ..data.worker_batches import Taken, batch_of, keep_totals, take, totals_of, yields_worker_batches
+from ..losses.batch_statistics import synchronized
 from ..losses.loss_parts import has_own_loss, may_have_terms
 from ..losses.metrics import Log, metrics_of_step
 from ..process import tell, worker_of
@@ -31,7 +32,7 @@ from ..rows import (
     of_any_size,
     part_of,
 )
-from ..step_rows import rows_of_step
+from ..step_rows import rows_of_step, running
 from ..sums.collectives import pack, replica_sum, unpack
 from ..sums.instance_keys import mark_loop
 from .epochs import MOST_STEPS, StepsPerExecution
@@ -43,10 +44,11 @@ if TYPE_CHECKING:
 
 
 def moving_statistics(model: keras.Model) -> list[keras.Variable]:
-    """Return the weights that layers update without the optimizer, such as moving means."""
+    """Return the weights that each worker's layers update of its own rows, such as moving means."""
     return [
         variable
         for layer in seams.FLATTEN_LAYERS.of(model)()
+        if not synchronized(layer, model.distribute_strategy)
         for variable in seams.NON_TRAINABLE.of(layer, [])
         if "float" in str(variable.dtype)
     ]
@@ -235,7 +237,7 @@ class Executions:
     def _replica_step(self, part: Tensors, per_worker: bool) -> Tensors:
         """Run the step on this worker's rows of a batch."""
         if not isinstance(part, LocalBatch):
-            with compiled(self._model):
+            with running(), compiled(self._model):
                 outputs = self._step(absent_to_none(part))
             self._sources[:] = [Log(None, 0, False) for _ in tf.nest.flatten(outputs)]
             return outputs

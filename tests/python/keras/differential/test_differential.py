@@ -17,6 +17,7 @@ from cases.registry import Case, on_four_workers, registered  # noqa: E402
 
 MODULES = (
     "all_rows",
+    "batch_norm",
     "callbacks",
     "data",
     "layers",

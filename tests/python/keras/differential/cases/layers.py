@@ -12,8 +12,6 @@ from keras import layers
 from .registry import Result, add
 from .training import integers, numbers, trained
 
-STATISTICS = "each worker normalizes with the statistics of its own rows (synchronized=False)"
-
 
 def model_with(layer: Callable[[], Any], *shape: int) -> keras.Model:
     return keras.Sequential(
@@ -89,7 +87,6 @@ for name, shape, layer in [
     ("rms_normalization", LINE, lambda: layers.RMSNormalization()),
     ("unit_normalization", LINE, lambda: layers.UnitNormalization()),
     ("spectral_normalization", FLAT, lambda: layers.SpectralNormalization(layers.Dense(4))),
-    ("batch_normalization_synchronized", FLAT, lambda: layers.BatchNormalization(synchronized=True)),
     ("prelu", FLAT, lambda: layers.PReLU()),
     ("leaky_relu", FLAT, lambda: layers.LeakyReLU()),
     ("elu", FLAT, lambda: layers.ELU()),
@@ -124,7 +121,6 @@ for name, shape, layer in [
 ]:
     one_layer(name, shape, layer)
 
-one_layer("batch_normalization", FLAT, lambda: layers.BatchNormalization(), differs=STATISTICS)
 # Random numbers: the workers draw those of the rows of the global batch.
 for name, shape, layer in [
     ("dropout", FLAT, lambda: layers.Dropout(0.5)),
