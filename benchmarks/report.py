@@ -37,6 +37,7 @@ PROGRAMS = {
     "ranks": [],
     "steps": [],
     "agreement": [],
+    "batch_norm": [],
     "models": [],
     "input": [],
     "input, larger than memory": ["--large", "8"],
