@@ -7,6 +7,7 @@ byte.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -179,11 +180,21 @@ def worker_rows(
 
     ``compared`` returns what of a batch must be equal on all workers.
     """
+    return map_elements(dataset, _parts_of_worker(worker, workers, compared), **options)
 
+
+@functools.cache
+def _parts_of_worker(
+    worker: int, workers: int, compared: Callable[[Tensors], Tensors] | None
+) -> Callable[[Tensors], LocalBatch]:
+    """Return a function of :func:`local_batch`, which is traced once for all data sets of one type."""
+    import tensorflow as tf
+
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
     def part(batch: Tensors) -> LocalBatch:
         return local_batch(batch, worker, workers, None if compared is None else compared(batch))
 
-    return map_elements(dataset, part, **options)
+    return part  # type: ignore[no-any-return]
 
 
 def local_batch(batch: Tensors, worker: int, workers: int, compared: Tensors | None = None) -> LocalBatch:

@@ -135,13 +135,12 @@ class Seam:
         The module that defines it is one of them. TensorFlow makes modules of its API anew, such as
         ``tf.saved_model`` when something imports ``tensorflow.saved_model``; they take it from there.
         """
-        stock = self.get()
+        stock, package, attribute = self.get(), self.package, self.name
+        inside = f"{package}."
         for name, module in list(sys.modules.items()):
-            if (
-                name.partition(".")[0] == self.package
-                and getattr(module, "__dict__", {}).get(self.name) is stock
-            ):
-                _replace(module, self.name, new)
+            known = name == package or name.startswith(inside)
+            if known and getattr(module, "__dict__", {}).get(attribute) is stock:
+                _replace(module, attribute, new)
 
 
 class Private(Seam):
@@ -230,6 +229,7 @@ def _parameters(function: Callable[..., object]) -> Iterable[str]:
         return ()
 
 
+@functools.cache
 def _names_in(owner: type) -> set[str]:
     """Return the names of attributes that the methods of a class and of its bases use."""
     methods = [value for kind in owner.__mro__ for value in vars(kind).values() if callable(value)]

@@ -122,15 +122,20 @@ def _compared_of(dataset: tf.data.Dataset) -> Callable[[Tensors], Tensors]:
         for wrapper in seams.FUNCTIONS.of(step)():
             names |= {name for name, stateful in operations_of(wrapper.function.graph) if stateful}
     if any("Random" in name for name in names):
-        return lambda batch: ()
-    of_python = any("PyFunc" in name for name in names)
+        return _nothing
+    return _labels if any("PyFunc" in name for name in names) else _labels_or_rows
 
-    def compared(batch: Tensors) -> Tensors:
-        if isinstance(batch, tuple) and len(batch) > 1:
-            return batch[1:]
-        return () if of_python else batch
 
-    return compared
+def _nothing(batch: Tensors) -> Tensors:
+    return ()
+
+
+def _labels(batch: Tensors) -> Tensors:
+    return batch[1:] if isinstance(batch, tuple) else ()
+
+
+def _labels_or_rows(batch: Tensors) -> Tensors:
+    return _labels(batch) or batch
 
 
 def operations_of(graph: tf.Graph) -> Iterator[tuple[str, bool]]:
