@@ -1,7 +1,8 @@
 """Train small Keras models in many ways, and write what came of each, for test_keras_compat.py to compare.
 
-Usage: keras_scenarios.py FOLDER; writes FOLDER/<scenario>-<worker>.npz. Without TF_CONFIG it is one process
-without a strategy. One process pair runs all scenarios, as a process has one multi-worker strategy.
+Usage: keras_scenarios.py FOLDER [SCENARIO...]; writes FOLDER/<scenario>-<worker>.npz. Without TF_CONFIG it is
+one process without a strategy. One process pair runs all scenarios, as a process has one multi-worker
+strategy.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-folder = Path(sys.argv[1])
+folder, wanted = Path(sys.argv[1]), sys.argv[2:]
 config = json.loads(os.environ.get("TF_CONFIG", "{}"))
 worker = config["task"]["index"] if config else 0
 
@@ -410,4 +411,4 @@ def backup_and_restore():
     return fit(network(optimizer=lambda: keras.optimizers.Adam(0.01)), data, epochs=5, callbacks=[backup()])
 
 
-run_scenarios(scenarios, strategy, folder, worker)
+run_scenarios(wanted or scenarios, strategy, folder, worker)
