@@ -5,7 +5,7 @@ PYTHON  ?= $(shell command -v python3.11 || command -v python3)
 DATA    ?= synthetic
 WORKERS ?= 2
 # Processes of pytest: some of them wait, for servers, limits and each other.
-PROCESSES ?= 4
+PROCESSES ?= 5
 
 VENV    := $(CURDIR)/.venv
 BIN     := $(VENV)/bin

@@ -22,6 +22,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 HERE = Path(__file__).parent
+#: How many times longer than on an idle machine a test may take before it counts as one that hangs.
+BUSY = 4
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,6 +45,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if left(item.nodeid):
             item.add_marker(pytest.mark.rest)
+        marked = item.get_closest_marker("timeout")
+        limit = marked.args[0] if marked else float(config.getini("timeout"))
+        item.add_marker(pytest.mark.timeout(BUSY * limit), append=False)
     if {"tests/python", "tests/testthat"} <= set(config.args) and (
         stale := unknown([each.nodeid for each in items])
     ):

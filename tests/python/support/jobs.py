@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import tempfile
 import time
 from typing import TextIO
 
+from support.clock import in_time
 from support.paths import PROGRAMS
 from tfmuster.net.ports import free_ports
 
@@ -43,11 +45,13 @@ def run_job(
                 )
             command = [sys.executable, PROGRAMS / program, *map(str, arguments)]
             processes.append(subprocess.Popen(command, env=environ, stdout=out, stderr=err))
-        end = time.monotonic() + limit
-        while time.monotonic() < end and any(p.poll() is None for p in processes):
+        begun, failed = time.monotonic(), math.inf
+        while in_time(begun, limit) and any(p.poll() is None for p in processes):
             if any(p.poll() not in (None, 0) for p in processes):
-                # TensorFlow notices a worker that ended before the first operation after ten seconds.
-                end = min(end, time.monotonic() + 25)
+                failed = min(failed, time.monotonic())
+            # TensorFlow notices a worker that ended before the first operation after ten seconds.
+            if not in_time(failed, 25):
+                break
             time.sleep(0.1)
         done = []
         for process, (out, err) in zip(processes, said, strict=True):
