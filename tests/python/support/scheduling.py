@@ -29,7 +29,7 @@ class ByFile(LoadScopeScheduling):
     """The tests of a file, whose fixtures are made once, are a unit, and so is the cluster of an engine.
 
     Tests of jobs and of other machines wait more than they compute; those of keras/ compute, and so do R's.
-    The first half of the processes takes the former as long as there are any, and the others the latter: so
+    More than half of the processes take the former as long as there are any, and the others the latter: so
     the processors of a small machine are never idle, and rarely wanted by all.
     """
 
@@ -40,7 +40,7 @@ class ByFile(LoadScopeScheduling):
         return nodeid.partition("::")[0] + (f"::{session[1]}" if session else "")
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        waits = self.nodes.index(node) < len(self.nodes) // 2
+        waits = self.nodes.index(node) <= len(self.nodes) // 2
         kinds = (*_WAITING, *_COMPUTING) if waits else (*_COMPUTING, "tests/testthat/", "tests/python/unit/")
         units = list(self.workqueue)
         chosen = next((unit for kind in kinds for unit in units if unit.startswith(kind)), None)

@@ -425,6 +425,10 @@ def test_a_job_that_slurm_requeues_resumes(slurm: Slurm, trained: dict[str, np.n
     (slurm.shared / "fast").touch()
     if how == "time limit":
         assert (run.status()["state"], run.status()["signal"]) == ("preempted", 10)
+    else:
+        # Slurm lets a job that it starts again wait for two minutes.
+        wait_until(lambda: slurm.output("squeue", "-h", "-o", "%t", "-j", number).strip() == "PD", 60)
+        assert slurm.run("scontrol", "update", f"JobId={number}", "StartTime=now").returncode == 0
     said, errors = launcher.communicate(timeout=200)
     assert launcher.returncode == 0, (said, errors)
     assert (run.status()["state"], run.info()["resumed"]) == ("done", 1)
