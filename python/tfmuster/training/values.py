@@ -95,7 +95,8 @@ def all_rows(tensor: Any) -> Any:
     in a ``train_step()``, a ``compute_loss()``, or a layer's ``add_loss()``. Each worker has a part of the
     batch, and this function gives it the rest. A loss that is computed from all rows is that of one process,
     and so are its gradients. Metrics add up the workers' rows, so give them the worker's own. All workers
-    must call it equally often and in the same order.
+    must call it equally often and in the same order. ``all_gather(axis=0)`` of TensorFlow's replica context
+    does the same there.
 
     Parameters
     ----------

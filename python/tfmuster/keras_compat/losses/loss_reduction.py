@@ -190,8 +190,10 @@ def _gather(own: tf.Tensor, *, of_all: bool = False) -> tf.Tensor:
     @tf.custom_gradient
     def gathered(own: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         context = tf.distribute.get_replica_context()
-        everyone = narrowed(context.all_gather(widened(own), axis=0), own.dtype)
-        counts = context.all_gather(tf.shape(own)[:1], axis=0)
+        # That of TensorFlow, which a step's context calls all_rows() for.
+        gather = functools.partial(tf.distribute.ReplicaContext.all_gather, context, axis=0)
+        everyone = narrowed(gather(widened(own)), own.dtype)
+        counts = gather(tf.shape(own)[:1])
         start = tf.reduce_sum(counts[: context.replica_id_in_sync_group])
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:

@@ -18,7 +18,9 @@ from ..agreement.comparison import agree_on_seed, other_variable, other_weight
 from ..agreement.documents import plain_name
 from ..agreement.waiting import patch_waits
 from ..data.order import keep_order
+from ..losses.loss_reduction import all_rows
 from ..process import PROCESS, multi_worker
+from ..step_rows import share_of_rows
 from .servers import keep_server, reach_idle_servers
 
 if TYPE_CHECKING:
@@ -218,6 +220,12 @@ def patch_run() -> None:
         def _merge_call(self, fn: Callable[..., object], args: object, kwargs: object) -> Any:
             args, kwargs = (regroup((arguments,)) for arguments in (args, kwargs))
             return select_replica(0, seams.MERGE_CALL.of(super())(fn, args, kwargs))
+
+        def all_gather(self, value: Any, axis: int, options: object = None) -> Any:
+            # The loss of a step must be told to be one of all rows.
+            if axis == 0 and share_of_rows() is not None and not tf.executing_eagerly():
+                return tf.nest.map_structure(all_rows, value)
+            return super().all_gather(value, axis, options)
 
     @seams.CALL_REPLICAS.wrap
     def call_for_each_replica(

@@ -98,3 +98,18 @@ def all_rows_in_a_step_of_fixed_batches(folder: Path) -> Result:
             return {"loss": loss}
 
     return trained(Spread(), X[:32], loss=None, optimizer=keras.optimizers.SGD(0.01))
+
+
+@case()
+def all_rows_by_tensorflows_gather(folder: Path) -> Result:
+    class Gathering(Towers):
+        def train_step(self, x: Any) -> dict[str, Any]:
+            with tf.GradientTape() as tape:
+                both = self(x, training=True)
+                queries, items = tf.distribute.get_replica_context().all_gather(list(both), axis=0)
+                loss = tf.reduce_mean(tf.square(tf.matmul(queries, items, transpose_b=True)))
+            weights = self.queries.trainable_variables + self.items.trainable_variables
+            self.optimizer.apply(tape.gradient(loss, weights), weights)
+            return {"loss": loss}
+
+    return trained(Gathering(), X, loss=None)
