@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from support.clock import PATIENCE, PatientPopen
 from support.forks import ForkServers
 from support.r_files import RFile
 from support.scheduling import ByFile
@@ -22,11 +24,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 HERE = Path(__file__).parent
-#: How many times longer than on an idle machine a test may take before it counts as one that hangs.
-BUSY = 4
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    subprocess.Popen = PatientPopen  # type: ignore[misc]
     # The same servers for all processes of pytest. Coverage follows programs from their start, and only Linux
     # lets a program enter other namespaces.
     in_coverage = "COVERAGE_PROCESS_CONFIG" in os.environ
@@ -47,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.rest)
         marked = item.get_closest_marker("timeout")
         limit = marked.args[0] if marked else float(config.getini("timeout"))
-        item.add_marker(pytest.mark.timeout(BUSY * limit), append=False)
+        item.add_marker(pytest.mark.timeout(PATIENCE * limit), append=False)
     if {"tests/python", "tests/testthat"} <= set(config.args) and (
         stale := unknown([each.nodeid for each in items])
     ):

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
 import threading
 import time
 from bisect import bisect_left
 from pathlib import Path
+from typing import Any
 
+#: How many times longer than on an idle machine something may take before it counts as what hangs.
+PATIENCE = 4
 _EVERY_SECONDS = 0.1
 _LOAD = Path("/proc/loadavg")
 
@@ -62,3 +66,17 @@ def stretched(seconds: int) -> int:
 def took_at_most(took: float, seconds: float) -> bool:
     """Do the same for what ended a moment ago and took so long, as it has measured itself."""
     return took < seconds * _crowd.factor(time.monotonic() - took)
+
+
+class PatientPopen(subprocess.Popen):  # type: ignore[type-arg]
+    """A program that is waited for as long as it takes on a busy machine. Short limits stay as they are."""
+
+    def communicate(self, input: Any = None, timeout: float | None = None) -> Any:
+        return super().communicate(input, _patient(timeout))
+
+    def wait(self, timeout: float | None = None) -> int:
+        return super().wait(_patient(timeout))
+
+
+def _patient(timeout: float | None) -> float | None:
+    return timeout if timeout is None or timeout < 5 else PATIENCE * timeout

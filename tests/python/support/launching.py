@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
+from support.clock import PATIENCE
 from tfmuster.tracking.run import Run
 
 TFMUSTER = [sys.executable, "-m", "tfmuster"]
@@ -98,7 +99,7 @@ def read_json(path: Path) -> Any:
 
 
 def wait_until(happened: Callable[[], object], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE * seconds
     while not happened():
         assert time.monotonic() < end, "did not happen in time"
         time.sleep(0.02)

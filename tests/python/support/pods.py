@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from support.clock import PATIENCE
 from support.hosts import Network
 
 #: What every container has.
@@ -56,7 +57,7 @@ class Pods:
 
     def ends(self, limit: float) -> dict[str, tuple[int, str]]:
         """Exit code and output of each, within some seconds altogether."""
-        end = time.monotonic() + limit
+        end = time.monotonic() + PATIENCE * limit
         ended = {}
         for name, pod in self.running.items():
             out, _ = pod.communicate(timeout=max(0.1, end - time.monotonic()))
