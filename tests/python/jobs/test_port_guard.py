@@ -66,9 +66,9 @@ def result_of(stranger: subprocess.Popen[str], limit: float = 60) -> str:
         time.sleep(0.1)
     if stranger.poll() is None:
         stranger.kill()
-        stranger.communicate()
+        stranger.communicate(timeout=limit)
         return "nothing"  # TensorFlow waits for an answer without a limit
-    return stranger.communicate()[0].split()[-1]
+    return stranger.communicate(timeout=limit)[0].split()[-1]
 
 
 def attacked(folder: Path, *arguments: str, **env: str) -> tuple[list[str], str]:

@@ -49,13 +49,14 @@ def test_a_callback_for_each_batch_is_called_for_each(found: tuple[Path, dict[st
 
 def test_the_number_of_steps_per_execution_changes_no_bit(found: tuple[Path, dict[str, Any]]) -> None:
     folder, counted = found
-    one = np.load(folder / "chosen-0.npz")
-    for name in ("automatic", "checkpoints", "per batch"):
+    chosen = dict.fromkeys(("automatic", "checkpoints", "per batch"), "chosen")
+    for name, of_one_step in (chosen | {"batch norm": "batch norm, chosen"}).items():
+        one = np.load(folder / f"{of_one_step}-0.npz")
         for worker in (0, 1):
             other = np.load(folder / f"{name}-{worker}.npz")
             for key in one.files:
                 np.testing.assert_array_equal(other[key], one[key], err_msg=f"{name} {worker} {key}")
-        np.testing.assert_allclose(counted[name]["loss"], counted["chosen"]["loss"], rtol=1e-6)
+        np.testing.assert_allclose(counted[name]["loss"], counted[of_one_step]["loss"], rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["automatic", "chosen", "moving statistics"])

@@ -15,6 +15,7 @@ strategy = tfmuster.strategy("multi_worker_mirrored")
 
 import keras
 import tensorflow as tf
+from moving import MovingMean
 from tensorflow.python.distribute.cross_device_ops import CrossDeviceOps
 
 from tfmuster.collectives import Group
@@ -88,7 +89,9 @@ for name, arguments, options in (
         (keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch)),),
         {},
     ),
-    ("moving statistics", (), {"layers": [keras.layers.BatchNormalization()]}),
+    ("moving statistics", (), {"layers": [MovingMean()]}),
+    ("batch norm", (), {"layers": [keras.layers.BatchNormalization()]}),
+    ("batch norm, chosen", (), {"layers": [keras.layers.BatchNormalization()], "steps_per_execution": 1}),
 ):
     model, ends, losses, reductions = train(*arguments, **options)
     found[name] = {"train": ends.train, "test": ends.test, "loss": losses, "reductions": reductions}

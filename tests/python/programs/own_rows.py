@@ -22,6 +22,7 @@ strategy = tfmuster.strategy("multi_worker_mirrored" if config else "default")
 
 import keras
 import tensorflow as tf
+from moving import MovingMean
 from scenarios import run_scenarios, scenario, scenarios
 
 SIDE, CLASSES = 6, 3
@@ -216,18 +217,6 @@ def validated_and_predicted():
 @scenario
 def batch_norm():
     return fit(network(middle=[keras.layers.BatchNormalization]), lambda: tfmuster.own_rows(dataset()))
-
-
-class MovingMean(keras.layers.Layer):
-    """Subtract a moving mean, of which each worker has its own rows."""
-
-    def build(self, shape):
-        self.mean = self.add_weight(shape=shape[-1:], initializer="zeros", trainable=False)
-
-    def call(self, x, training=False):
-        if training:
-            self.mean.assign(0.9 * self.mean + 0.1 * keras.ops.mean(x, axis=0))
-        return x - self.mean
 
 
 @scenario
