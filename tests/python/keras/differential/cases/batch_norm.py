@@ -104,3 +104,27 @@ def batch_norm_by_batches(folder: Path) -> Result:
     model.compile(keras.optimizers.SGD(0.05), "mse")
     losses = [model.train_on_batch(X[i : i + BATCH], Y[i : i + BATCH]) for i in (0, BATCH, 2 * BATCH)]
     return Result(model, {"loss": losses})
+
+
+class AlwaysTraining(keras.Model):
+    """Normalizes with the batch also when it is tested."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.out = layers.BatchNormalization(), layers.Dense(1)
+
+    def call(self, x: Any) -> Any:
+        return self.out(self.norm(x, training=True))
+
+
+@case()
+def batch_norm_in_evaluate(folder: Path) -> Result:
+    model = AlwaysTraining()
+    result = trained(model, X, Y)
+    return Result(model, result.history, {"tested": model.evaluate(X, Y, batch_size=BATCH, verbose=0)})
+
+
+@case()
+def batch_norm_in_predict(folder: Path) -> Result:
+    model = AlwaysTraining()
+    return Result(model, {}, {"predicted": model.predict(X, batch_size=BATCH, verbose=0)})
