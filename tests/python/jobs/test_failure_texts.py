@@ -19,7 +19,8 @@ def text_of(tmp_path: Path, *arguments: object, code: int = 1) -> str:
     done = tfmuster("launch", *arguments, cwd=tmp_path, CUDA_VISIBLE_DEVICES="")
     nothing_left(tmp_path)
     assert done.returncode == code, done.stderr
-    text = re.sub(r"runs/[0-9TZ]+-", "runs/", done.stderr.replace(str(tmp_path), "HERE"))
+    # A second run of one second has a number.
+    text = re.sub(r"runs/[0-9TZ]+-(\w+)(-\d+)?", r"runs/\1", done.stderr.replace(str(tmp_path), "HERE"))
     text = text.replace(f"on {socket.gethostname()}", "on HOST")
     return re.sub(r"(127\.0\.0\.1:|port )\d+", r"\1PORT", text)
 

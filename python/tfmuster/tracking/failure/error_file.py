@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...environment import ERROR_FILE_VARIABLE
+from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE
 from ...errors import TfmusterError
 from ...system.replace import replacing_file
 
@@ -70,13 +70,28 @@ def _may_have_raced(error: BaseException) -> bool:
     try:
         jobs = json.loads(os.environ["TF_CONFIG"])["cluster"]
         changed = (path if isinstance(error, FileExistsError) else path.absolute().parent).stat().st_ctime
-        ticks = float(Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
-        began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, KeyError, TypeError, ValueError):
+        # What has changed before, such as the folder of runs, is not the program's.
+        recently = changed > max(_began(), time.time() - _MOMENT)
+    except (OSError, KeyError, TypeError, ValueError, AttributeError):  # the last two: not Linux
         return False
-    # What has changed before, such as the folder of runs, is not the program's.
-    several = sum(len(jobs.get(job, ())) for job in ("chief", "worker")) > 1
-    return several and changed > max(began, time.time() - _MOMENT)
+    return recently and sum(len(jobs.get(job, ())) for job in ("chief", "worker")) > 1
+
+
+def _began() -> float:
+    """Return when the first process of this attempt on this machine was started, which may be another worker.
+
+    In seconds since the epoch.
+    """
+    own = f"{JOB_VARIABLE}={os.environ.get(JOB_VARIABLE)}".encode()
+    ticks = []
+    for process in Path("/proc").glob("[0-9]*"):
+        # Most belong to others, and some end meanwhile.
+        with contextlib.suppress(OSError):
+            if process.name == str(os.getpid()) or own in (process / "environ").read_bytes().split(b"\0"):
+                fields = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
+                ticks.append(int(fields[19]))
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - min(ticks) / os.sysconf("SC_CLK_TCK")
+    return time.time() - age
 
 
 def _has_noted(path: str) -> bool:
