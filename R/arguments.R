@@ -48,6 +48,7 @@ is_strings <- function(x) is.null(x) || (is.character(x) && !anyNA(x))
 is_limit <- function(x) is.null(x) || (is_number(x) && x >= 0 && x < 1e9)
 is_seconds <- function(x) is.null(x) || (is_number(x) && x > 0)
 is_seed <- function(x) is.null(x) || (is_whole(x, 0) && x <= .Machine$integer.max)
+is_verification <- function(x) is.null(x) || (is_text(x) && x %in% c("auto", "always", "never"))
 is_variables <- function(x) {
   single <- vapply(as.list(x), function(each) is.atomic(each) && is_one(each), TRUE)
   !length(x) || (rlang::is_named(x) && all(single))
@@ -63,6 +64,7 @@ argument_kinds <- list(
   fraction = list(says = "a number from 0 to less than 1", is = function(x) is_number(x) && x >= 0 && x < 1),
   number = list(says = "a whole number of at least 0", is = function(x) is_whole(x, 0)),
   share = list(says = "a whole number of at least 0", is = function(x) is.null(x) || is_whole(x, 0)),
+  verification = list(says = "one of auto, always, never", is = is_verification),
   seed = list(says = "a whole number from 0 to 2147483647", is = is_seed),
   seconds = list(says = "a positive number of seconds", is = is_seconds),
   limit = list(says = "a number of seconds, or 0 for no limit", is = is_limit),

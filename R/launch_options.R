@@ -5,12 +5,12 @@ launch_arguments <- c(
   workers = "count", max_restarts = "number", seed = "seed", name = "name", run_dir = "name", quiet = "flag",
   wait = "flag", ps = "number", chief = "flag", evaluator = "flag", strategy = "name", distribute = "flag",
   scale_batch = "flag", independent = "flag", allow_nested = "flag", env = "variables",
-  gpus_per_worker = "share", only_chief = "flag", keras_compat = "flag", start_timeout = "seconds",
-  stall_timeout = "limit", grace = "seconds", notice_command = "name", isolated = "flag", warm = "flag",
-  oversubscribe = "flag", hosts = "strings", copy = "flag", files = "strings", remote_python = "name",
-  trust_hosts = "flag", fetch_limit = "number", hosts_from = "name", min_workers = "count",
-  rejoin_timeout = "limit", grow = "seconds", backend_options = "strings", master = "name", requeue = "flag",
-  packages = "strings"
+  gpus_per_worker = "share", only_chief = "flag", keras_compat = "flag", verify = "verification",
+  start_timeout = "seconds", stall_timeout = "limit", grace = "seconds", notice_command = "name",
+  isolated = "flag", warm = "flag", oversubscribe = "flag", hosts = "strings", copy = "flag",
+  files = "strings", remote_python = "name", trust_hosts = "flag", fetch_limit = "number",
+  hosts_from = "name", min_workers = "count", rejoin_timeout = "limit", grow = "seconds",
+  backend_options = "strings", master = "name", requeue = "flag", packages = "strings"
 )
 
 #' @param isolated On this machine: give the workers a network of their own, in which they reach only each
@@ -149,6 +149,9 @@ on_mpi <- function(hosts = NULL, ..., copy = FALSE, files = character(), remote_
 #'   as workers, else all.
 #' @param only_chief Show only the output of the chief. Default: of all workers.
 #' @param keras_compat Patch Keras 3, so that it works on several workers. Default: patch it.
+#' @param verify Compare the first step with that of one process: auto, if the program has code of its own,
+#'   such as a layer or a loss; always; never. A job whose first step differs ends, and says what differs.
+#'   Default: TFMUSTER_VERIFY, else auto.
 #' @param start_timeout Wait this long for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.
 #' @param stall_timeout End the job if workers wait this long for one that makes no progress; 0: never. The
 #'   error names the worker that they wait for. Default: TFMUSTER_STALL_TIMEOUT, else 300.
@@ -162,7 +165,7 @@ on_mpi <- function(hosts = NULL, ..., copy = FALSE, files = character(), remote_
 launch_control <- function(ps = 0, chief = FALSE, evaluator = FALSE, strategy = "multi_worker_mirrored",
                            globals = TRUE, packages = NULL, distribute = FALSE, scale_batch = FALSE,
                            independent = FALSE, allow_nested = FALSE, env = character(),
-                           gpus_per_worker = NULL, only_chief = FALSE, keras_compat = TRUE,
+                           gpus_per_worker = NULL, only_chief = FALSE, keras_compat = TRUE, verify = NULL,
                            start_timeout = NULL, stall_timeout = NULL, grace = NULL, notice_command = NULL) {
   settings <- mget(names(formals(launch_control)))
   new_control(settings)

@@ -113,6 +113,10 @@ GRADIENT_DTYPE_VARIABLE: Final = "TFMUSTER_GRADIENT_DTYPE"
 #: Whether BatchNormalization normalizes with the rows of all workers: ``synchronized`` or ``local``.
 BATCH_NORM_VARIABLE: Final = "TFMUSTER_BATCH_NORM"
 
+#: Whether the first step is compared with that of one process: ``auto``, ``always`` or ``never``.
+VERIFY_VARIABLE: Final = "TFMUSTER_VERIFY"
+VERIFICATIONS: Final = ("auto", "always", "never")
+
 #: How the workers' CPUs sum gradients: ``auto`` or ``tensorflow``.
 COMMUNICATION_VARIABLE: Final = "TFMUSTER_COMMUNICATION"
 

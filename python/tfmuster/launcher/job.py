@@ -26,6 +26,7 @@ from ..environment import (
     STALL_TIMEOUT_VARIABLE,
     START_TIMEOUT_VARIABLE,
     SUBMITTED_VARIABLE,
+    VERIFY_VARIABLE,
     given_hash_seed,
     given_seed,
     grace,
@@ -58,6 +59,7 @@ _VALUES = {
     "stall_timeout": STALL_TIMEOUT_VARIABLE,
     "grace": GRACE_VARIABLE,
     "notice_command": NOTICE_COMMAND_VARIABLE,
+    "verify": VERIFY_VARIABLE,
 }
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..environment import LARGEST_SEED
+from ..environment import LARGEST_SEED, VERIFICATIONS
 from ..errors import LaunchError
 from ..words import Face, Value, did_you_mean
 
@@ -112,6 +112,9 @@ SECONDS = seconds("seconds", "a positive number of seconds", is_open=True)
 LIMIT = seconds("limit", "a number of seconds, or 0 for no limit", is_open=False)
 VARIABLES = Kind("variables", 'strings by name, such as {"OMP_NUM_THREADS": "1"}', _are_variables, dict)
 ADDRESSES = Kind("", "addresses by host", _are_variables, dict)
+VERIFICATION = Kind(
+    "verification", f"one of {', '.join(VERIFICATIONS)}", lambda value: value in VERIFICATIONS
+)
 #: What an engine checks itself.
 OBJECT = Kind("", "an object", lambda value: True)
 

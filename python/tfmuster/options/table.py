@@ -26,6 +26,7 @@ from .rows import (
     SEED,
     SHARE,
     VARIABLES,
+    VERIFICATION,
     Option,
     Settings,
     option,
@@ -157,6 +158,14 @@ class Control(Settings):
         default=True,
         flags=("--no-keras-compat",),
         help="{patch}. Default: patch it.",
+    )
+    verify: str | None = option(
+        VERIFICATION,
+        default=None,
+        metavar="auto|always|never",
+        help="Compare the first step with that of one process: auto, if the program has code of its own, "
+        "such as a layer or a loss; always; never. Default: TFMUSTER_VERIFY, else auto.",
+        more="A job whose first step differs ends, and says what differs.",
     )
     start_timeout: float | None = option(
         SECONDS,

@@ -20,7 +20,7 @@ from tfmuster.launcher import launch
 from tfmuster.launcher.engines.base import place_for
 from tfmuster.launcher.job import Job, launch_options
 from tfmuster.options.places import BACKENDS, PLACES, Local, Mpi, Place, Slurm, Ssh
-from tfmuster.options.rows import FLAG, HOSTS, PATHS, STRINGS, Option, Settings
+from tfmuster.options.rows import FLAG, HOSTS, PATHS, STRINGS, VERIFICATION, Option, Settings
 from tfmuster.options.table import ROWS, TABLE, Control, Plain, Waiting, text_of
 from tfmuster.words import Face
 
@@ -37,6 +37,8 @@ def other_value(row: Option) -> Any:
         return {"a": "b=c"}
     if row.kind.least is not None:
         return 7 if row.kind.is_whole else 7.5
+    if row.kind is VERIFICATION:
+        return "never"
     return "a:1,b" if row.kind is HOSTS else "--x"
 
 
