@@ -204,7 +204,7 @@ def local_batch(batch: Tensors, worker: int, workers: int, compared: Tensors | N
     rows = rows_of(batch)
     start, stop = part_of(rows, worker, workers)
     first, end = rows_to_read(start, stop)
-    of_rows = {id(tensor) for tensor in _with_rows(batch)}
+    of_rows = {id(tensor) for tensor in tensors_with_rows(batch)}
 
     def part(tensor: tf.Tensor | None) -> tf.Tensor | None:
         if tensor is None or id(tensor) not in of_rows:
@@ -221,7 +221,7 @@ def local_batch(batch: Tensors, worker: int, workers: int, compared: Tensors | N
         return tensor[first:end]
 
     sums = tf.zeros(3, tf.float64) if compared is None else sums_of_rows(compared)
-    unknown = [tensor for tensor in _with_rows(batch) if tensor.shape[:1] == [None]]
+    unknown = [tensor for tensor in tensors_with_rows(batch) if tensor.shape[:1] == [None]]
     sums = _if_all(sums, [_size(tensor) == rows for tensor in unknown])
     return LocalBatch(tf.nest.map_structure(part, batch), stop - start, rows, sums)
 
@@ -245,7 +245,7 @@ def _if_all(sums: tf.Tensor, conditions: list[tf.Tensor]) -> tf.Tensor:
 
 def rows_of(batch: Tensors) -> tf.Tensor:
     """Return the number of rows of a batch, a scalar int64 tensor."""
-    return _size(_with_rows(batch)[0])
+    return _size(tensors_with_rows(batch)[0])
 
 
 def _size(tensor: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
@@ -258,8 +258,8 @@ def _size(tensor: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
     return tf.shape(tensor, out_type=tf.int64)[0]
 
 
-def _with_rows(batch: Tensors) -> list[tf.Tensor]:
-    """Return the tensors of a batch that have rows; the first one has the number of rows that counts.
+def tensors_with_rows(batch: Tensors) -> list[tf.Tensor]:
+    """Return the tensors, or types, of a batch that have rows; the first has the number of rows that counts.
 
     An input may also have something that belongs to all of its rows, such as the matrix of a graph. If the
     number of rows is unknown when the pipeline is built, such a matrix is the input whose size is known; if
@@ -267,8 +267,8 @@ def _with_rows(batch: Tensors) -> list[tf.Tensor]:
     """
     import tensorflow as tf
 
-    absent = (type(None), tf.experimental.Optional)
-    tensors = [t for t in tf.nest.flatten(batch) if not isinstance(t, absent) and t.shape.rank != 0]
+    # Absent values have no shape.
+    tensors = [t for t in tf.nest.flatten(batch) if hasattr(t, "shape") and t.shape.rank != 0]
     after_inputs = {id(t) for t in tf.nest.flatten(batch[1:])} if isinstance(batch, tuple) else set()
     # What a Python function has returned has no shape at all.
     shapeless = [t for t in tensors if t.shape.rank is None]
@@ -284,7 +284,7 @@ def of_any_size(batch: Tensors) -> Tensors:
     """Return a batch whose number of rows is not known while a step is traced."""
     import tensorflow as tf
 
-    of_rows = {id(tensor) for tensor in _with_rows(batch)}
+    of_rows = {id(tensor) for tensor in tensors_with_rows(batch)}
 
     def unknown(tensor: Tensors) -> Tensors:
         if id(tensor) not in of_rows or not isinstance(tensor, tf.Tensor) or tensor.shape.rank is None:

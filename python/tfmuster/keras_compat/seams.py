@@ -91,6 +91,9 @@ CREATE_VARIABLE = Private(f"{COLLECTIVE}._create_variable", "a weight that diffe
 CROSS_DEVICE_OPS, HOST_CROSS_DEVICE_OPS = _privates(
     f"{COLLECTIVE}.", "_cross_device_ops _host_cross_device_ops", "its launchers of collectives"
 )
+NUMBER_OF_WORKERS = Private(
+    f"{COLLECTIVE}._num_workers", "the first step is traced once more as one process would, to compare it"
+)
 MAKE_INPUT_CONTEXT = Private(f"{COLLECTIVE}._make_input_context", "this worker's number, and that of all")
 USE_MERGE_CALL = Private(f"{COLLECTIVE}._use_merge_call", "sums of gradients may be in a branch or a loop")
 OWN_DEVICES = _seams(
@@ -256,7 +259,7 @@ PROFILED = Private(
 )
 TRAINED_VARIABLES = Private(
     "keras.src.optimizers.base_optimizer:BaseOptimizer._trainable_variables",
-    "whether an optimizer's weights are on parameter servers",
+    "the weights of an optimizer: whether they are on parameter servers, and whose gradient differs",
 )
 KERAS_2_STRATEGY = Private("tf_keras.src.engine.training:Model._distribution_strategy", MODEL_STRATEGY.why)
 COMPILE = Seam(

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from . import seams
 from .losses import loss_parts
 from .rows import LocalBatch
 
@@ -74,6 +75,28 @@ def place_of_rows() -> PlaceOfRows | None:
 def share_of_rows() -> tf.Tensor:
     """Return this worker's share of the rows of the global batch; None outside of a step."""
     return getattr(_step, "share", None)
+
+
+@contextlib.contextmanager
+def as_one_process(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Inside the block, a step is traced as one process would, on the rows of all workers.
+
+    What several workers change is off: to all of Keras and TensorFlow, the strategy has one replica.
+    """
+    extended = strategy.extended
+    workers = seams.NUMBER_OF_WORKERS.of(extended)
+    seams.NUMBER_OF_WORKERS.set(extended, 1)
+    _step.alone = True
+    try:
+        yield
+    finally:
+        _step.alone = False
+        seams.NUMBER_OF_WORKERS.set(extended, workers)
+
+
+def is_one_process() -> bool:
+    """Return whether a step is traced as one process would."""
+    return getattr(_step, "alone", False)
 
 
 @contextlib.contextmanager

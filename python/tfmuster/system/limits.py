@@ -106,6 +106,13 @@ def free_memory(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> int:
     return min(free)
 
 
+def used_memory() -> int:
+    """Return the memory that this process uses, in bytes."""
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
 def _own_folders(cgroups: Path, own: Path) -> Iterator[Path]:
     """Yield the folders of the control groups of this process, and of those around them."""
     try:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _step = threading.local()
 
 #: Operations that give out what they get in, up to its type and shape.
-_SAME = frozenset({"Identity", "Cast", "Reshape", "Squeeze", "EnsureShape", "CheckNumerics"})
+SAME = frozenset({"Identity", "Cast", "Reshape", "Squeeze", "EnsureShape", "CheckNumerics"})
 
 
 class Term(NamedTuple):
@@ -59,6 +59,9 @@ class Term(NamedTuple):
 
 def begin(share: tf.Tensor | None, rows: Sequence[tf.Tensor] = ()) -> None:
     """Note the worker's rows in this step and its share of all, a scalar float32; None ends the step."""
+    if share is not None:
+        _step.called = {}
+        _step.guessed = False
     _step.share = share
     _step.rows = {id(tensor): tensor for tensor in rows}
     _step.of_all = {}
@@ -94,6 +97,21 @@ def is_additional() -> bool:
     return getattr(_step, "additional", False) and not tf.executing_eagerly()
 
 
+def note_call(loss: keras.losses.Loss) -> None:
+    """Note that a step calls a loss."""
+    _step.called[id(loss)] = loss
+
+
+def called_losses() -> list[keras.losses.Loss]:
+    """Return the losses that the step has called which was traced last."""
+    return list(getattr(_step, "called", {}).values())
+
+
+def has_guessed() -> bool:
+    """Return whether a term was a function of means of rows, which the workers' mean does not equal."""
+    return getattr(_step, "guessed", False)
+
+
 def may_have_terms(model: keras.Model) -> bool:
     """Return whether code of the program may compute a term of the loss in a step of a model."""
     layers = seams.FLATTEN_LAYERS.of(model)()
@@ -106,6 +124,11 @@ def has_own_loss(model: keras.Model) -> bool:
 
     names = ("train_step", "test_step", "compute_loss")
     return any(getattr(type(model), name) is not getattr(keras.Model, name) for name in names)
+
+
+def knows_rows() -> bool:
+    """Return whether the number of rows is unknown while the step is traced, which tells what has rows."""
+    return any(has_rows(rows) for rows in _step.rows.values())
 
 
 def mark_part(tensor: tf.Tensor) -> tf.Tensor:
@@ -224,23 +247,24 @@ def _terms(tensor: tf.Tensor, factor: Factor = None) -> list[Term]:
     if not hasattr(tensor, "graph"):  # computed eagerly, so nothing is known of it
         return [Term(tensor, factor, adds_up=_step.of_keras)]
     kind, inputs = tensor.op.type, list(tensor.op.inputs)
-    if kind in (*_SAME, "Sum", "Mean") and inputs[0].shape.rank == 0:
+    if kind in (*SAME, "Sum", "Mean") and inputs[0].shape.rank == 0:
         return _terms(inputs[0], factor)
     if kind == "Sum" and inputs[0].op.type == "Pack" and inputs[0].shape.rank == 1:  # of a list of numbers
         return [term for number in inputs[0].op.inputs for term in _terms(number, factor)]
     of_scalars = all(number.shape.rank == 0 for number in inputs)
     if kind in ("AddV2", "Add", "AddN", "Sub") and of_scalars:
-        last = _times(factor, -1.0) if kind == "Sub" else factor
+        last = times(factor, -1.0) if kind == "Sub" else factor
         return [*_terms(inputs[0], factor), *(term for number in inputs[1:] for term in _terms(number, last))]
     if kind == "Neg":
-        return _terms(inputs[0], _times(factor, -1.0))
+        return _terms(inputs[0], times(factor, -1.0))
     if kind in ("Mul", "RealDiv", "DivNoNan") and of_scalars:
         return _product(tensor, inputs, factor, divides=kind != "Mul")
     if kind == "StopGradient":
         return [Term(tensor, factor, adds_up=all(term.adds_up for term in _terms(inputs[0])))]
     if kind in ("Sum", "Mean") and (how := _over_rows(tensor)) is not None:
         return [Term(tensor, factor, adds_up=how == "Sum")]
-    if not _without_rows(tensor):
+    if not without_rows(tensor):
+        _step.guessed = _step.guessed or of_scalars
         tell("loss", f"a term of the loss is neither a sum nor a mean of rows ({kind}); it counts as a mean")
     return [Term(tensor, factor, adds_up=False)]
 
@@ -249,25 +273,27 @@ def _product(tensor: tf.Tensor, inputs: list[tf.Tensor], factor: Factor, *, divi
     import tensorflow as tf
 
     left, right = inputs
-    if _counts_rows(right) and divides:  # a sum over rows by their number
+    if counts_rows(right) and divides:  # a sum over rows by their number
         return [Term(tensor, factor, adds_up=False)]
-    if _without_rows(left) and _without_rows(right):
+    if without_rows(left) and without_rows(right):
         return [Term(tensor, factor, adds_up=False)]
-    if _without_rows(left) and not divides:
+    if without_rows(left) and not divides:
         left, right = right, left
-    if not _without_rows(right):
+    if not without_rows(right):
+        _step.guessed = True
         tell("loss", "a term of the loss is a product of two numbers of the batch; it counts as a mean")
         return [Term(tensor, factor, adds_up=False)]
-    terms = _terms(left, _times(factor, 1 / right if divides else right))
+    terms = _terms(left, times(factor, 1 / right if divides else right))
     kinds = {term.adds_up for term in terms}
     if len(kinds) == 1:
         return [Term(tensor, factor, kinds.pop())]
     # The other factor may be computed from weights, and then has a gradient itself.
     slope = -as_part(left) / tf.square(right) if divides else as_part(left)
-    return [*terms, Term(right, _times(factor, slope), adds_up=True, has_value=False)]
+    return [*terms, Term(right, times(factor, slope), adds_up=True, has_value=False)]
 
 
-def _times(factor: Factor, other: tf.Tensor | float) -> Any:
+def times(factor: Factor, other: tf.Tensor | float) -> Any:
+    """Return the product of a factor and another one."""
     import tensorflow as tf
 
     return other if factor is None else factor * tf.cast(other, getattr(factor, "dtype", tf.float32))
@@ -277,7 +303,7 @@ def _over_rows(tensor: tf.Tensor) -> str | None:
     """Return the operation that has taken the rows together, ``"Sum"`` or ``"Mean"``, if it is known."""
     while tensor.op.type in ("Sum", "Mean"):
         whole = tensor.op.inputs[0]
-        if _has_rows(whole):
+        if has_rows(whole):
             return str(tensor.op.type)
         tensor = whole
     return None
@@ -300,7 +326,7 @@ def _ancestors(tensor: tf.Tensor, *, until: Container[str] = ()) -> Iterator[Any
                 waiting += ancestor.op.inputs
 
 
-def _without_rows(tensor: tf.Tensor) -> bool:
+def without_rows(tensor: tf.Tensor) -> bool:
     """Return whether a scalar is computed from weights and constants alone."""
     if not hasattr(tensor, "graph"):
         return True
@@ -311,17 +337,17 @@ def _without_rows(tensor: tf.Tensor) -> bool:
     )
 
 
-def _counts_rows(tensor: tf.Tensor) -> bool:
+def counts_rows(tensor: tf.Tensor) -> bool:
     """Return whether a scalar is the size of something with rows."""
     if not hasattr(tensor, "graph"):
         return False
     operations = [ancestor.op for ancestor in _ancestors(tensor, until=_SIZES)]
     return {operation.type for operation in operations}.isdisjoint(("Sum", "Mean")) and any(
-        operation.type in _SIZES and _has_rows(operation.inputs[0]) for operation in operations
+        operation.type in _SIZES and has_rows(operation.inputs[0]) for operation in operations
     )
 
 
-def _has_rows(tensor: tf.Tensor) -> bool:
+def has_rows(tensor: tf.Tensor) -> bool:
     """Return whether the size of a tensor's first axis is unknown when a step is traced."""
     return tensor.shape.rank is None or tensor.shape[:1] == [None]
 

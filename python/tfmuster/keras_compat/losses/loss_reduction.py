@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import StrategyError
 from ...words import Argument, Words
@@ -28,6 +28,9 @@ from . import loss_parts
 if TYPE_CHECKING:
     import keras
     import tensorflow as tf
+
+#: Marks a loss that needs the rows of all workers.
+WHOLE_BATCH: Final = "tfmuster_whole_batch"
 
 
 def patch_loss() -> None:
@@ -45,15 +48,16 @@ def patch_loss() -> None:
     def call(self: Any, y_true: object, y_pred: object, sample_weight: object = None) -> Any:
         if share_of_rows() is None:
             return stock_call(self, y_true, y_pred, sample_weight)
+        loss_parts.note_call(self)
         if loss_parts.is_of_all_rows((y_true, y_pred)):
             with whole_batch():
                 whole = stock_call(self, y_true, y_pred, sample_weight)
             return loss_parts.mark_part(whole * tf.cast(share_of_rows(), whole.dtype))
-        if not (getattr(self, "tfmuster_whole_batch", False) or _compares_rows(self)):
+        if not (getattr(self, WHOLE_BATCH, False) or _compares_rows(self)):
             try:
                 return loss_parts.mark_part(stock_call(self, y_true, y_pred, sample_weight))
             except OneNumberError:
-                self.tfmuster_whole_batch = True
+                setattr(self, WHOLE_BATCH, True)
         of_whole = functools.partial(stock_call, self)
         return loss_parts.mark_part(_of_whole_batch(of_whole, y_true, y_pred, sample_weight))
 

@@ -36,6 +36,7 @@ from ..process import multi_worker, worker_of
 from ..step_rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
 from ..sums.collectives import replica_sum, sum_of_workers
 from . import loss_parts
+from .layer_states import whole_state
 from .loss_reduction import whole_rows
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class StepMetrics:
     """The metrics of a model while one of its steps is traced."""
 
     def __init__(self, trainer: keras.Model) -> None:
-        self.all = _every_metric(trainer)
+        self.all = every_metric(trainer)
         self.on_all_rows: list[keras.Metric] = []
         self._results: dict[int, tuple[tf.Tensor, keras.Metric, int]] = {}
 
@@ -70,7 +71,8 @@ class StepMetrics:
         import tensorflow as tf
 
         for place, tensor in enumerate(tf.nest.flatten(result)):
-            self._results[id(tensor)] = (tensor, metric, place)
+            # A metric that has others returns what it has got from them.
+            self._results.setdefault(id(tensor), (tensor, metric, place))
 
     def counted(self) -> list[Any]:
         """Return the variables of the metrics to which a worker without rows must add nothing."""
@@ -84,7 +86,7 @@ class StepMetrics:
         values, logs = [], []
         for output in tf.nest.flatten(outputs):
             tensor, metric, place = self._results.get(id(output), (None, None, 0))
-            known = tensor is output and all(v.dtype.startswith("float") for v in metric.variables)
+            known = tensor is output and all("bool" not in v.dtype for v in metric.variables)
             value = tf.convert_to_tensor(output)
             part = not known and value.shape.rank == 0 and value.dtype.is_floating
             values.append(loss_parts.as_part(value) if part else value)
@@ -172,7 +174,7 @@ def patch_metrics() -> None:
             seams.WRAPPER_FUNCTION.set(self, function)
 
 
-def _every_metric(trainer: keras.Model) -> list[keras.Metric]:
+def every_metric(trainer: keras.Model) -> list[keras.Metric]:
     """Return all metrics of a model, those inside of others included."""
     by_id: dict[int, keras.Metric] = {}
     waiting = list(trainer.metrics)
@@ -228,7 +230,7 @@ def patch_metric_reads() -> None:
     def direct_assign(self: Any, value: object) -> None:
         held = seams.VALUE.of(self)
         if not isinstance(held, sync_on_read):
-            stock_assign(self, value)
+            stock_assign(self, whole_state(self, value))
         elif workers_sum(held) and tf.distribute.in_cross_replica_context():
             give_to_first(held, tf.cast(value, held.dtype))
         else:

@@ -15,6 +15,7 @@ from ...options.hints import Hint
 from ...words import Code, Words, language
 from .. import seams
 from ..process import PROCESS, keras_backend, multi_worker, spans_all_processes
+from ..step_rows import is_one_process
 from .scopes import adopt
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def guard_of(package: str, workers: Callable[[], int]) -> Guard | None:
 
     def guard(trained: keras.Model | keras.optimizers.Optimizer, call: str) -> None:
         count = workers()
-        if count > 1 and (alone := why_alone(trained, call)):
+        if count > 1 and not is_one_process() and (alone := why_alone(trained, call)):
             raise _refusal(call, alone, count)
 
     return guard

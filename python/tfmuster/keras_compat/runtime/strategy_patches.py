@@ -20,7 +20,7 @@ from ..agreement.waiting import patch_waits
 from ..data.order import keep_order
 from ..losses.loss_reduction import all_rows
 from ..process import PROCESS, multi_worker
-from ..step_rows import share_of_rows
+from ..step_rows import is_one_process, share_of_rows
 from .servers import keep_server, reach_idle_servers
 
 if TYPE_CHECKING:
@@ -221,7 +221,12 @@ def patch_run() -> None:
             args, kwargs = (regroup((arguments,)) for arguments in (args, kwargs))
             return select_replica(0, seams.MERGE_CALL.of(super())(fn, args, kwargs))
 
+        def all_reduce(self, reduce_op: object, value: Any, options: object = None) -> Any:
+            return value if is_one_process() else super().all_reduce(reduce_op, value, options)
+
         def all_gather(self, value: Any, axis: int, options: object = None) -> Any:
+            if is_one_process():
+                return value
             # The loss of a step must be told to be one of all rows.
             if axis == 0 and share_of_rows() is not None and not tf.executing_eagerly():
                 return tf.nest.map_structure(all_rows, value)

@@ -45,6 +45,8 @@ class StepsPerExecution:
         self._fixed = int(os.environ.get(STEPS_PER_EXECUTION_VARIABLE) or 0)
         #: The wanted steps, and how many the next execution has: fewer at the end of an epoch.
         self.steps = self.granted = self._fixed or 1
+        #: Whether the last step of an epoch has an execution of its own, because its batch may be smaller.
+        self.last_alone = False
         self._executions = 0
         self._seconds_per_step = 0.0
 
@@ -202,7 +204,7 @@ def _in_executions(
     """
     left = (epochs.steps_per_epoch or seams.NUM_BATCHES.of(epochs) or float("inf")) - skipped
     while left > 0:
-        pace.granted = int(min(pace.steps, left))
+        pace.granted = int(min(pace.steps, max(1, left - 1) if pace.last_alone else left))
         left -= pace.granted
         first = last = next(steps, None)
         for _ in range(pace.granted - 1):

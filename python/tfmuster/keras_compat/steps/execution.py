@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from ...errors import TfmusterError
 from ...system.activity import ACTIVITY
+from ...system.user_code import module_of
 from ...words import Argument
 from .. import seams
 from ..agreement.comparison import agree_on_end, ended_before
@@ -19,13 +20,16 @@ from ..agreement.waiting import ended_before_whom
 from ..data.data_errors import of_whole_batch, readers_errors
 from ..data.worker_batches import Taken, batch_of, keep_totals, take, totals_of, yields_worker_batches
 from ..losses.batch_statistics import synchronized
+from ..losses.layer_states import states_of_step
 from ..losses.loss_parts import has_own_loss, may_have_terms
 from ..losses.metrics import Log, metrics_of_step
 from ..process import tell, worker_of
+from ..proof.first_step import Proof
 from ..row_sums import weight_of_step
 from ..rows import (
     LocalBatch,
     Tensors,
+    WorkerBatch,
     absent_to_none,
     as_tensors,
     local_batch,
@@ -52,6 +56,12 @@ def moving_statistics(model: keras.Model) -> list[keras.Variable]:
         for variable in seams.NON_TRAINABLE.of(layer, [])
         if "float" in str(variable.dtype)
     ]
+
+
+def own_states(model: keras.Model) -> list[keras.Variable]:
+    """Return the weights that layers of the program set themselves."""
+    layers = (one for one in seams.FLATTEN_LAYERS.of(model)() if not module_of(one).startswith("keras."))
+    return [variable for layer in layers for variable in seams.NON_TRAINABLE.of(layer, [])]
 
 
 def _note_end(done: np.int32) -> bool:
@@ -96,15 +106,24 @@ class Executions:
         # Else TensorFlow rejects a gradient all-reduce in a branch (gradient accumulation) or a loop.
         seams.USE_MERGE_CALL.set(self._strategy.extended, lambda: False)
         self._worker, self._workers = worker_of(self._strategy)
+        self._proof = Proof(model, self._step)
+        #: Whether an execution that is traced records its gradients.
+        self._record: tf.Tensor = None
+        #: The weights, by their ids, to which a step assigns values of the whole batch.
+        self._whole_states: set[int] = set()
         #: Of what a step returns, in the order of tf.nest; known when the step has been traced.
         self._sources: list[Log] = []
+        self._make()
+
+    def _make(self) -> None:
+        """Make the functions that run an execution, which are traced when they are first called."""
         self._execute: Any = tf.autograph.experimental.do_not_convert(self._execution)
         self._execute_batch: Any = tf.autograph.experimental.do_not_convert(self._batch_execution)
-        if not model.run_eagerly:
+        if not self._model.run_eagerly:
             self._execute = tf.function(self._execute, reduce_retracing=True)
             self._execute_batch = tf.function(self._execute_batch, reduce_retracing=True)
 
-    def __call__(self, iterator: Iterator[object]) -> dict[str, object]:
+    def __call__(self, iterator: Any) -> dict[str, object]:
         """Run one execution on the data of an iterator; ``train_on_batch`` has one batch of arrays.
 
         Raise StopIteration if there are no more data, and a DataError if those of this worker have ended
@@ -112,19 +131,57 @@ class Executions:
         """
         if not isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
             part = local_batch(as_tensors(next(iter(iterator))), self._worker, self._workers)
-            with ACTIVITY.execution():
-                logs = self._traced(self._execute_batch, part)
-            return seams.RESULT_OR_LOGS.of(self._model)(logs)  # type: ignore[no-any-return]
-        begin, pace = time.perf_counter(), self.pace
-        steps, report = (pace.granted, pace.report()) if pace else (self._model.steps_per_execution, 0.0)
-        call = Call.of(self._model)
-        tells = [report, float(call is not None and call.wishes_stop)]
+            types = tf.nest.map_structure(tf.type_spec_from_value, part.data)
+            return seams.RESULT_OR_LOGS.of(self._model)(self._run_batch(part, types))  # type: ignore[no-any-return]
+        if not isinstance(iterator.element_spec, (LocalBatch, WorkerBatch)):
+            self._proof.leave_out("its data set is distributed by TensorFlow")
+        steps = self.pace.granted if self.pace else self._model.steps_per_execution
+        place = ACTIVITY.place()
+        if steps == 1 and place.get("step") == place.get("steps"):
+            self._proof.look_again()
         ACTIVITY.data_ended = None
+        first = 1 if self._proof.due else steps
+        logs = self._run(iterator, first)
+        if logs is None:
+            agree_on_end(self._model)
+            raise StopIteration
+        if first == steps:
+            return logs
+        # The proof is of the first step alone.
+        rest = self._run(iterator, steps - first)
+        if rest is None:
+            _note_end(np.int32(first))
+            return logs
+        if ACTIVITY.data_ended is not None:
+            ACTIVITY.data_ended += first
+        return rest
+
+    def _run_batch(self, part: LocalBatch, spec: Tensors, *, own_rows: bool = False) -> dict[str, object]:
+        """Run one step on this worker's rows of a batch, whose data have the type ``spec``."""
+        proves = self._proof.due
+        with ACTIVITY.execution():
+            logs = self._traced(self._execute_batch, part, tf.constant(proves))
+        if proves and not self._proof.prove(part, spec, logs, own_rows=own_rows):
+            self._make()
+            return self._run_batch(part, spec, own_rows=own_rows)
+        return logs  # type: ignore[no-any-return]
+
+    def _run(self, iterator: Any, steps: int) -> dict[str, object] | None:
+        """Run up to so many steps, and return their logs; None if there are no more data."""
+        begin, pace = time.perf_counter(), self.pace
+        call = Call.of(self._model)
+        tells = [pace.report() if pace else 0.0, float(call is not None and call.wishes_stop)]
+        proves = self._proof.due
         with readers_errors():
             ACTIVITY.enter()
             try:
-                outputs, totals, sums = self._traced(
-                    self._execute, iterator, tf.constant(steps), tf.constant(tells), totals_of(iterator)
+                outputs, first, totals, sums = self._traced(
+                    self._execute,
+                    iterator,
+                    tf.constant(steps),
+                    tf.constant(tells),
+                    totals_of(iterator),
+                    tf.constant(proves),
                 )
             except tf.errors.InternalError as error:
                 if (other := ended_before_whom(error)) is None:
@@ -134,21 +191,27 @@ class Executions:
                 ACTIVITY.leave()
             keep_totals(iterator, totals)
             if not outputs.has_value():
-                agree_on_end(self._model)
-                raise StopIteration
+                return None
             logs, told = outputs.get_value()
         reports, wishes = told.numpy()
         if call is not None:
             call.has_read(sums.numpy())
             call.stops = call.stops or bool(wishes > 0)
+        if proves:
+            part: Any = batch_of(first)
+            spec, own_rows = iterator.element_spec.data, yields_worker_batches(iterator)
+            if not self._proof.prove(part, spec, logs, own_rows=own_rows):
+                self._make()
+                logs = self._run_batch(part, spec, own_rows=own_rows)
         if pace:
+            pace.last_alone = self._proof.looks_again
             pace.ended(time.perf_counter() - begin, float(reports))
         return logs  # type: ignore[no-any-return]
 
     def _traced(self, execute: Callable[..., Any], *args: object) -> Any:
         """Run an execution; trace it for a known number of rows if its steps need one."""
         try:
-            return execute(*args)
+            return self._proof.run(execute, *args)
         except Exception as error:
             again = self._of_any_size and self._tracing and not isinstance(error, TfmusterError)
             if not again:
@@ -164,13 +227,20 @@ class Executions:
         return result
 
     def _execution(
-        self, iterator: tf.data.Iterator, steps: tf.Tensor, tells: tf.Tensor, totals: tf.Tensor
-    ) -> tuple[tf.experimental.Optional, tf.Tensor, tf.Tensor]:
+        self,
+        iterator: tf.data.Iterator,
+        steps: tf.Tensor,
+        tells: tf.Tensor,
+        totals: tf.Tensor,
+        record: tf.Tensor,
+    ) -> tuple[tf.experimental.Optional, Taken | None, tf.Tensor, tf.Tensor]:
         """Run steps of an iterator; ``tells`` are numbers of this worker, of which all get the mean.
 
-        Return an optional of the logs, what :func:`take` needs next, and the sums of the rows.
+        With ``record``, a bool, the proof of the first step gets the gradients. Return an optional of the
+        logs, the first element, what :func:`take` needs next, and the sums of the rows.
         """
         first = take(iterator, totals, self._strategy)
+        self._record = record
         per_worker = yields_worker_batches(iterator)
         spec: list[tf.TypeSpec] = []
 
@@ -192,10 +262,12 @@ class Executions:
             nothing = tf.experimental.Optional.empty(spec[0] if spec else tf.TensorSpec([]))
             return nothing, first.totals, tf.zeros(3, tf.float64)
 
-        return tf.cond(first.more, train, end)  # type: ignore[no-any-return]
+        outputs, totals, sums = tf.cond(first.more, train, end)
+        return outputs, first if isinstance(iterator, tf.data.Iterator) else None, totals, sums
 
-    def _batch_execution(self, part: LocalBatch) -> Tensors:
+    def _batch_execution(self, part: LocalBatch, record: tf.Tensor) -> Tensors:
         """Run one step on the rows of a batch, and return its logs."""
+        self._record = record
         (logs, _), _ = self._finish(lambda: (self._on_replica(part), ()), tf.constant(0.0))
         return logs
 
@@ -251,7 +323,8 @@ class Executions:
             first = part.global_rows * self._worker
         with rows_of_step(part._replace(data=data), first), metrics_of_step(self._model) as metrics:
             counts = {id(v): tf.identity(v.value) for v in metrics.counted()}
-            with compiled(self._model):
+            recording, states = self._proof.recording(self._record), states_of_step(own_states(self._model))
+            with compiled(self._model), recording, states as self._whole_states:
                 outputs = self._step(absent_to_none(data))
             values, self._sources[:] = metrics.logs(outputs)
             outputs = tf.nest.pack_sequence_as(outputs, values)
@@ -259,6 +332,8 @@ class Executions:
         for variable in metrics.counted():
             variable.assign(tf.where(part.rows > 0, variable.value, counts[id(variable)]))
         for variable, old in zip(statistics, before, strict=True):
+            if id(variable) in self._whole_states:
+                continue
             new = variable.value
             if per_worker:
                 # The mean over the workers of these changes weighs each worker by its rows.
@@ -290,7 +365,9 @@ class Executions:
         sums = iter(unpack(replica_sum(pack(tensors)), tensors) if tensors else [])
         of_values = [next(sums) for _ in values]
         for variable, old, _ in zip(statistics, before, moves, strict=True):
-            variable.assign(old + next(sums) / self._workers)
+            change = next(sums) / self._workers
+            if id(variable) not in self._whole_states:
+                variable.assign(old + change)
         results = {
             key: tf.nest.flatten(metrics[key].stateless_result([next(sums) for _ in state]))
             for key, state in states.items()

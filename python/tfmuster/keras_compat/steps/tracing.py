@@ -22,7 +22,7 @@ from .. import seams
 from ..agreement.documents import Call
 from ..losses.loss_parts import only_building
 from ..rows import LocalBatch, Tensors, WorkerBatch
-from ..step_rows import share_of_rows
+from ..step_rows import is_one_process, share_of_rows
 
 if TYPE_CHECKING:
     import keras
@@ -133,7 +133,7 @@ def patch_functions() -> None:
     @functools.wraps(stock_call)
     def call(self: tf.types.experimental.PolymorphicFunction, *args: object, **kwargs: object) -> Any:
         # What XLA compiles has no collective operation in it, and stays one operation.
-        if share_of_rows() is None or seams.JIT_COMPILE.of(self):
+        if (share_of_rows() is None and not is_one_process()) or seams.JIT_COMPILE.of(self):
             return stock_call(self, *args, **kwargs)
         return inlined(self)(*args, **kwargs)
 

@@ -9,7 +9,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from ...environment import GRADIENT_DTYPE_VARIABLE
 from ...errors import StrategyError
@@ -18,13 +18,13 @@ from .. import seams
 from ..process import multi_worker, worker_of
 from ..runtime.scopes import adopt_optimizer
 from .collectives import can_sum, gather_rows, group_of, pack, sum_by_tensorflow, sum_directly, unpack
+from .recording import record_gradients
 
 if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-    #: A sparse gradient has rows of its own; None is that of a weight without one.
-    Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
+    from .recording import Gradient
 
 
 GRADIENT_DTYPES = ("float32", "bfloat16", "float16")
@@ -88,6 +88,8 @@ def patch_gradients() -> None:
     def clip_gradients(self: Any, gradients: Iterable[Gradient]) -> Any:
         if _sums_here(self) and not getattr(_already, "summed", False):
             gradients = _sum_gradients(self, gradients, stock_sum)
+        gradients = list(gradients)
+        record_gradients(self, gradients)
         return stock_clip(self, gradients)
 
     @seams.SUM_GRADIENTS.wrap

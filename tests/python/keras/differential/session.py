@@ -2,7 +2,8 @@
 
 Usage: session.py FOLDER CASE...; a case is module.name, such as data.data_sets. It writes
 FOLDER/<name>-<worker>.npz, or .txt with the error that the case raised. Without TF_CONFIG this is stock Keras
-in one process, and tfmuster is not imported.
+in one process, and tfmuster is not imported. Several workers prove the first step of each case, and write
+what they note of it to FOLDER/<name>-<worker>.notes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ folder = Path(sys.argv[1])
 
 if config:
     import tfmuster
+    from tfmuster.keras_compat.process import PROCESS, listen
 
+    notes: list[str] = []
+    listen(lambda about, text, **_: notes.append(text) if about == "proof" else None)
     scope = tfmuster.strategy("multi_worker_mirrored").scope
 else:
     scope = contextlib.nullcontext
@@ -42,6 +46,8 @@ gc.freeze()
 def arrays_of(case: Case) -> dict[str, np.ndarray]:
     """Run a case; return its weights, its history and its other results by name."""
     keras.utils.set_random_seed(7)
+    # What differs by design is refused otherwise.
+    os.environ["TFMUSTER_VERIFY"] = "auto" if case.differs else "always"
     with scope():
         result = case.run(folder / case.name)
     weights = result.model.get_weights() if result.model else []
@@ -57,6 +63,10 @@ for case in (named(name) for _, name in wanted):
         np.savez(folder / f"{case.name}-{worker}.npz", **arrays_of(case))
     except Exception:
         (folder / f"{case.name}-{worker}.txt").write_text(traceback.format_exc())
+    if config:
+        (folder / f"{case.name}-{worker}.notes").write_text("\n".join(notes))
+        notes.clear()
+        PROCESS.told.clear()
     print("done:", case.name, flush=True)
     keras.backend.clear_session()
     gc.freeze()  # what stays, so that the next collection does not go through it again

@@ -62,6 +62,11 @@ class Session:
         with np.load(file) as arrays:
             return dict(arrays)
 
+    def notes(self, case: Case) -> list[str]:
+        """Return what the first worker notes of the proofs of a case's first steps."""
+        file = self._folder / str(self._workers) / f"{case.name}-0.notes"
+        return file.read_text().splitlines()
+
 
 @pytest.fixture(scope="module")
 def sessions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Session]:
@@ -90,6 +95,9 @@ def test_same_as_one_process(sessions: dict[int, Session], workers: int, case: C
         assert other.keys() == several.keys()
         for name, value in several.items():
             np.testing.assert_array_equal(other[name], value, err_msg=f"worker {worker}: {name}")
+    if case.differs is None:
+        notes = sessions[workers].notes(case)
+        assert all("equal to one process" in note or "it has no graph" in note for note in notes), notes
     one = sessions[workers].result(case, None)
     assert one.keys() == several.keys() and one
     if case.differs is None:

@@ -36,6 +36,12 @@ def one_root(y: Any, p: Any) -> Any:
     return ops.sqrt(ops.mean(ops.square(y - p)))
 
 
+def among_other_rows(y: Any, p: Any) -> Any:
+    """In-batch negatives: one number for each row, for which the other rows are wrong answers."""
+    scores = ops.matmul(p, ops.transpose(p))
+    return keras.losses.sparse_categorical_crossentropy(ops.arange(ops.shape(p)[0]), scores, from_logits=True)
+
+
 def with_loss(
     name: str,
     loss: Callable[[], Any],
@@ -82,6 +88,7 @@ for name, loss, labels, outputs, activation in [
     ("function_with_one_mean", lambda: one_mean, REAL, 1, None),
     ("function_with_one_sum", lambda: one_sum, REAL, 1, None),
     ("function_with_one_root", lambda: one_root, REAL, 1, None),
+    ("function_of_rows_among_others", lambda: among_other_rows, REAL, 3, None),
     ("crossentropy_by_name", lambda: "crossentropy", CLASS, 3, "softmax"),
 ]:
     with_loss(name, loss, labels, outputs=outputs, activation=activation)

@@ -411,3 +411,32 @@ def method_gan(folder: Path) -> Result:
     history = model.fit(X, batch_size=BATCH, epochs=2, verbose=0).history
     weights = {f"w{i}": w for i, w in enumerate(model.judge.get_weights() + model.maker.get_weights())}
     return Result(None, history, weights)
+
+
+class Seen(layers.Layer):
+    """It keeps sums, numbers, extremes and moving means of the rows that it has seen."""
+
+    def build(self, shape: Any) -> None:
+        def weight(*shape: int, dtype: str | None = None) -> Any:
+            return self.add_weight(shape=shape, initializer="zeros", trainable=False, dtype=dtype)
+
+        self.rows, self.count, self.top = weight(), weight(dtype="int32"), weight()
+        self.low, self.mean, self.squares, self.codes = weight(6), weight(6), weight(6), weight(3, 6)
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        if training:
+            self.rows.assign_add(tf.cast(tf.shape(x)[0], "float32"))
+            self.count.assign_add(tf.shape(x)[0])
+            self.top.assign(tf.maximum(self.top, tf.reduce_max(x)))
+            self.low.assign(ops.minimum(self.low, ops.min(x - 1, axis=0)))
+            self.mean.assign(0.9 * self.mean + 0.1 * ops.mean(x, axis=0))
+            self.squares.assign_add(tf.einsum("bi,bi->i", x, x))
+            nearest = tf.one_hot(tf.argmax(x[:, :3], axis=1), 3)
+            self.codes.assign(0.8 * self.codes + 0.2 * tf.matmul(nearest, x, transpose_a=True))
+        return x
+
+
+@case()
+def step_of_a_layer_that_keeps_what_it_has_seen(folder: Path) -> Result:
+    model = keras.Sequential([keras.Input((6,)), Seen(), layers.Dense(1)])
+    return trained(model, X, Y)

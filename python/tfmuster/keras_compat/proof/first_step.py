@@ -1,0 +1,470 @@
+"""Prove the first step of a model: compute it as one process would, too, and compare.
+
+What a loss or a layer means can't be read off its graph for certain. So after the first step of ``fit`` or
+``evaluate``, the first worker runs the program's step once more on the rows of all workers, traced anew, with
+everything off that several workers change (`as_one_process`), from the same weights and with the same random
+numbers; then it puts back what that has changed. Compared are what the step returns, the gradients as
+the optimizers get them, the states of metrics, and what the step changes without an optimizer.
+
+What differs ends the job, and all workers get back the values from before the step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import orjson
+import tensorflow as tf
+
+from ...environment import VERIFICATIONS, VERIFY_VARIABLE
+from ...errors import StrategyError
+from ...options.hints import Hint
+from ...system.activity import ACTIVITY
+from ...system.limits import free_memory, used_memory
+from ...words import Code, Value, Words
+from .. import seams
+from ..agreement.documents import Call
+from ..agreement.values import attributes_of
+from ..losses import loss_parts
+from ..losses.loss_reduction import WHOLE_BATCH
+from ..losses.metrics import every_metric
+from ..process import tell, worker_of
+from ..rows import LocalBatch, absent_to_none
+from ..step_rows import as_one_process
+from ..steps.tracing import compiled
+from ..sums.collectives import gather_rows, sum_of_workers
+from ..sums.gradients import gradient_dtype
+from ..sums.recording import GradientRecord
+from .differences import (
+    TOLERANCES,
+    Step,
+    above_rounding,
+    change,
+    differences,
+    in_words,
+    largest,
+    numbers_of,
+)
+from .own_parts import is_own, known_differences, own_parts
+from .whole_batch import whole_batch
+
+if TYPE_CHECKING:
+    import keras
+
+    from ..rows import Tensors
+    from .differences import Array
+
+#: A step of all rows may take this many seconds.
+_MOST_SECONDS: Final = 30.0
+#: The last bit of types that NumPy lacks, or that a layer computes with although its weights are float32; and
+#: by how many times a last bit weights are changed to see what is rounding.
+_ROUNDING: Final = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
+_LAST_BITS: Final = 4.0
+#: Operations that change no resource.
+_READS: Final = {"LookupTableFindV2", "LookupTableSizeV2", "LookupTableExportV2"}
+#: Operations whose random numbers have a state of their own on each worker.
+_RANDOM: Final = {
+    *("Multinomial", "ParameterizedTruncatedNormal", "RandomGamma", "RandomPoissonV2", "RandomShuffle"),
+    *("RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal"),
+    *("StatefulStandardNormalV2", "StatefulTruncatedNormal", "StatefulUniform", "StatefulUniformInt"),
+    *("StatefulUniformFullInt", "StatefulRandomBinomial", "RngReadAndSkip"),
+}
+
+
+_ADVICE: Final = Words(
+    "compute what looks at several rows at once with {}, which has the rows of all workers; {} trains with "
+    "what the workers compute",
+    Code("tfmuster.all_rows()", "all_rows()"),
+    Hint("verify", "never"),
+)
+_STATES: Final = Words(
+    "compute what a layer keeps of several rows with {}, which has the rows of all workers; {} trains with "
+    "what the workers compute",
+    Code("tfmuster.all_rows()", "all_rows()"),
+    Hint("verify", "never"),
+)
+
+
+def wanted_verification() -> str:
+    """Return when first steps are to be proven: what the environment says, else ``"auto"``."""
+    how = os.environ.get(VERIFY_VARIABLE) or "auto"
+    if how not in VERIFICATIONS:
+        raise StrategyError(
+            f"verify must be one of {', '.join(VERIFICATIONS)}.",
+            found=str(Words("{} in {}", Value(how), VERIFY_VARIABLE)),
+            strategy="multi_worker_mirrored",
+            reason="verify",
+        )
+    return how
+
+
+class _Variables:
+    """The variables of traced functions, each as this worker's device has it, by their handles."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, tf.Variable] = {}
+
+    def add(self, variables: Iterable[tf.Variable]) -> None:
+        """Add variables, such as those of a traced function."""
+        self.known |= {id(variable.handle): variable for variable in variables}
+
+    def values(self) -> dict[int, tf.Tensor]:
+        """Return the values that they have now."""
+        return {key: variable.read_value() for key, variable in self.known.items()}
+
+    def assign(self, values: Mapping[int, tf.Tensor]) -> None:
+        """Give them values."""
+        for key, value in values.items():
+            self.known[key].assign(value, read_value=False)
+
+
+@dataclasses.dataclass
+class _Verdict:
+    """What the first worker has found."""
+
+    #: Why there is no proof; None if there is one.
+    without: str | None = None
+    #: What differs, in words; empty if nothing does.
+    text: str = ""
+    #: How many gradients and other numbers were compared, and the largest relative difference of a gradient.
+    gradients: int = 0
+    numbers: int = 0
+    largest: float = 0.0
+    #: Whether the step draws numbers that differ by design.
+    draws: bool = False
+    #: Whether nothing differs but what the step changes without an optimizer.
+    only_states: bool = False
+
+
+class Proof:
+    """The proof of a model's step, which is due with its first batch."""
+
+    def __init__(self, model: keras.Model, step: Callable[[Tensors], Tensors]) -> None:
+        self._model, self._step, self._how = model, step, wanted_verification()
+        self._strategy = model.distribute_strategy
+        wanted = self._how == "always" or (self._how == "auto" and bool(own_parts(model)))
+        #: Whether the next step is to be proven.
+        self.due = wanted
+        #: Whether the last batch of the first epoch is to be looked at, which may have fewer rows.
+        self.looks_again = False
+        self._rows = 0
+        #: The gradients of the workers' step, and of that of one process.
+        self._record, self._record_alone = GradientRecord(), GradientRecord()
+        self._variables = _Variables()
+        self._before: dict[int, tf.Tensor] = {}
+        self._metrics_before: list[Array] = []
+        self._generators: tuple[Any, Any] = random.getstate(), np.random.get_state()
+        self._seconds = self._bytes = 0.0
+        if model.run_eagerly:
+            self.leave_out("it has no graph")
+
+    def look_again(self) -> None:
+        """Prove the next step, too, if its batch has another number of rows than the first one."""
+        self.due, self.looks_again = self.due or self.looks_again, False
+
+    def recording(self, wanted: tf.Tensor) -> contextlib.AbstractContextManager[None]:
+        """Return the context in which to trace a step, so that it records gradients if ``wanted`` is true."""
+        return self._record.tracing(wanted) if self.due or self.looks_again else contextlib.nullcontext()
+
+    def run(self, execute: Any, *arguments: object) -> Any:
+        """Run a traced function of the first step; keep what has to be known from before it."""
+        if not self.due:
+            return execute(*arguments)
+        self._generators = random.getstate(), np.random.get_state()
+        self._variables.add(execute.get_concrete_function(*arguments).graph.variables)
+        # A graph does not name those that it sets without reading them.
+        self._variables.add(_local([*self._model.variables, *self._metric_keras()], self._strategy))
+        self._before = self._variables.values()
+        self._metrics_before = self._metrics()
+        self._record.clear()
+        begin, before = time.perf_counter(), used_memory()
+        result = execute(*arguments)
+        self._seconds, self._bytes = time.perf_counter() - begin, used_memory() - before
+        return result
+
+    def prove(self, part: LocalBatch, spec: Tensors, outputs: Tensors, *, own_rows: bool = False) -> bool:
+        """Compare a step that has run with that of one process; return False if it has to be made anew.
+
+        Then losses of the program, which turned out to look at several rows at once, are from now on computed
+        with those of all workers, and all values are those from before the step.
+
+        ``part`` is this worker's batch, ``spec`` the type of its data, ``outputs`` what the step returned.
+        With ``own_rows``, the batch has no order. All workers must call it. Raises a StrategyError (reason
+        ``first-step``).
+        """
+        rows, first = int(part.global_rows), not self._rows
+        self.due = False
+        stands = rows == self._rows or self._proven(part, spec, outputs, first=first, own_rows=own_rows)
+        # They are as large as the model.
+        self._before.clear()
+        if stands:
+            self._rows, self.looks_again = self._rows or rows, first
+        else:
+            self.due = True
+        return stands
+
+    def _proven(
+        self, part: LocalBatch, spec: Tensors, outputs: Tensors, *, first: bool, own_rows: bool
+    ) -> bool:
+        with ACTIVITY.call("the proof of the first step"):
+            without = self._obstacle()
+            verdict = _Verdict(without) if without else self._verdict(part, spec, outputs)
+        if verdict.text and not verdict.only_states and give_whole_batch(loss_parts.called_losses()):
+            self._variables.assign(self._before)
+            return False
+        self._say(verdict, first=first, own_rows=own_rows)
+        return True
+
+    def leave_out(self, why: str) -> None:
+        """Do not compare, and say why."""
+        if self.due:
+            self.due = False
+            tell("proof", f"the first step was not compared with that of one process: {why}")
+
+    def _obstacle(self) -> str | None:
+        """Return what keeps this step from being computed as one process would: the same on all workers."""
+        workers = worker_of(self._strategy)[1]
+        limits = [self._seconds * workers > _MOST_SECONDS, self._bytes * workers > free_memory()]
+        slow, large = sum_of_workers(self._strategy, np.array(limits, np.int32)).numpy()
+        if slow:
+            return f"that would take longer than {_MOST_SECONDS:.0f} s"
+        return "that would need more than the free memory" if large else None
+
+    def _verdict(self, part: LocalBatch, spec: Tensors, outputs: Tensors) -> _Verdict:
+        metrics = self._metrics()
+        try:
+            batch, types = whole_batch(part, spec, self._strategy)
+        except (TypeError, ValueError, tf.errors.OpError) as error:
+            return _Verdict(f"the workers can't give each other its batch ({type(error).__name__})")
+        try:
+            # A trace on the first worker alone would draw numbers that the others do not.
+            alone, failure = self._traced_alone(absent_to_none(types)), ""
+        except Exception as error:
+            alone, failure = None, f"{type(error).__name__}: {error}".splitlines()[0]
+        verdict = _Verdict()
+        if worker_of(self._strategy)[0] == 0:
+            if alone is None:
+                verdict.without = f"one process fails ({failure})"
+            elif _has_other_state(alone, self._variables):
+                verdict.without = "it has state that is not in variables"
+            else:
+                verdict = self._compared(alone, absent_to_none(batch), outputs, metrics)
+        return _of_first(verdict, self._strategy)
+
+    def _traced_alone(self, types: Tensors) -> Any:
+        """Return the step of one process, traced with the numbers that Python drew for the workers' step."""
+
+        def step(batch: Tensors) -> Tensors:
+            def of_replica(rows: Tensors) -> Tensors:
+                # Outside of the replica, a metric's variable is read as the sum of the workers'.
+                return tf.nest.map_structure(tf.convert_to_tensor, self._step(rows))
+
+            record = self._record_alone.tracing()
+            with as_one_process(self._strategy), record, compiled(self._model):
+                return self._strategy.run(of_replica, args=(batch,))
+
+        later = random.getstate(), np.random.get_state()
+        _set_generators(self._generators)
+        try:
+            function = tf.function(tf.autograph.experimental.do_not_convert(step)).get_concrete_function(
+                types
+            )
+        finally:
+            _set_generators(later)
+        self._variables.add(function.graph.variables)
+        return function
+
+    def _compared(self, alone: Any, batch: Tensors, outputs: Tensors, metrics: list[Array]) -> _Verdict:
+        """Run the step of one process, compare, and put back what it has changed."""
+        after, tolerance = self._variables.values(), TOLERANCES[self._arithmetic()]
+        # The step of the workers does not change what only that of one process has.
+        self._before = after | self._before
+        several = self._step_of(outputs, self._record, metrics, after)
+        try:
+            one = self._run_alone(alone, batch, self._before)
+            found = differences(several, one, tolerance)
+            draws = bool(found) and not _RANDOM.isdisjoint(_operations(alone))
+            if found and not draws:
+                rounded = self._run_alone(alone, batch, self._with_other_last_bits())
+                found = above_rounding(found, rounded, one, tolerance)
+        except tf.errors.OpError as error:
+            return _Verdict(f"one process fails ({type(error).__name__}: {str(error).splitlines()[0]})")
+        finally:
+            self._variables.assign(after)
+        return _Verdict(
+            None,
+            in_words(found, several, one),
+            len(one.gradient),
+            len(one.log) + len(one.metric) + len(one.state),
+            largest(several, one, tolerance),
+            draws=draws,
+            only_states=all(difference.kind == "state" for difference in found),
+        )
+
+    def _run_alone(self, alone: Any, batch: Tensors, values: Mapping[int, tf.Tensor]) -> Step:
+        """Run the step of one process from some values of the variables, and return what it has computed."""
+        self._variables.assign(values)
+        for variable, value in zip(self._metric_variables(), self._metrics_before, strict=True):
+            variable.assign(tf.cast(value, variable.dtype), read_value=False)
+        returned = alone(batch)
+        metrics = [
+            tf.cast(variable.read_value(), tf.float64).numpy() for variable in self._metric_variables()
+        ]
+        return self._step_of(returned, self._record_alone, metrics, self._variables.values())
+
+    def _step_of(
+        self,
+        returned: Tensors,
+        record: GradientRecord,
+        metrics: Sequence[Array],
+        values: Mapping[int, tf.Tensor],
+    ) -> Step:
+        """Return what a step has computed, as numbers with names."""
+        optimizers = optimizers_of(self._model)
+        optimized = [v for one in optimizers for v in (*one.variables, *seams.TRAINED_VARIABLES.of(one))]
+        others = {id(v.handle) for v in (*_local(optimized, self._strategy), *self._metric_variables())}
+        changes = {
+            variable.name.partition(":")[0]: change(self._before[key].numpy(), values[key].numpy())
+            for key, variable in self._variables.known.items()
+            if key not in others
+        }
+        names = [variable.path for variable in self._metric_keras()]
+        accumulated = dict(zip(names, metrics, strict=True))
+        return Step(numbers_of(returned), record.gradients(), accumulated, changes)
+
+    def _with_other_last_bits(self) -> dict[int, tf.Tensor]:
+        """Return the values from before the step, with other last bits in the weights that are trained."""
+        generator, values = np.random.default_rng(0), dict(self._before)
+        for variable in _local(self._model.trainable_variables, self._strategy):
+            value = values.get(id(variable.handle))
+            if value is not None and value.dtype in (tf.float32, tf.float64):
+                bit = _ROUNDING.get(self._arithmetic(), np.finfo(value.dtype.as_numpy_dtype).eps)
+                factors = 1 + _LAST_BITS * bit * generator.uniform(-1, 1, value.shape)
+                values[id(variable.handle)] = tf.constant(value.numpy() * factors, value.dtype)
+        return values
+
+    def _metric_keras(self) -> list[keras.Variable]:
+        """Return the variables to which each worker adds what its rows have."""
+        accumulated = [v for one in optimizers_of(self._model) for v in seams.ACCUMULATED.of(one, None) or ()]
+        metrics = [v for metric in every_metric(self._model) for v in seams.METRIC_VARIABLES.of(metric)]
+        return [*metrics, *accumulated]
+
+    def _metric_variables(self) -> list[tf.Variable]:
+        return _local(self._metric_keras(), self._strategy)
+
+    def _metrics(self) -> list[Array]:
+        """Return what metrics have, added up over the workers. All workers must call it."""
+        own = [tf.cast(variable.read_value(), tf.float64) for variable in self._metric_variables()]
+        return [sum_of_workers(self._strategy, value).numpy() for value in own]
+
+    def _arithmetic(self) -> str:
+        """Return the least exact way in which a step computes, of those in ``TOLERANCES``."""
+        layers = seams.FLATTEN_LAYERS.of(self._model)()
+        ways = {str(layer.compute_dtype) for layer in layers} | {type(layer).__name__ for layer in layers}
+        ways |= {gradient_dtype(self._strategy), *(["XLA"] if self._model.jit_compile else [])}
+        return max(ways & TOLERANCES.keys(), key=lambda way: TOLERANCES[way])
+
+    def _say(self, verdict: _Verdict, *, first: bool, own_rows: bool) -> None:
+        """Note what was found. Raise a StrategyError if it must not go on."""
+        call = Call.of(self._model)
+        step = "the first step" if first else "the step of a smaller batch"
+        step += f" of {'train_on_batch' if call is None else call.name}"
+        if verdict.without is not None:
+            tell("proof", f"{step} was not compared with that of one process: {verdict.without}")
+            return
+        if not verdict.text:
+            what = f"{verdict.gradients} gradients" if verdict.gradients else f"{verdict.numbers} numbers"
+            tell("proof", f"{step} equal to one process: {what}, largest difference {verdict.largest:.0e}")
+            return
+        known = known_differences(self._model, self._strategy)
+        known += ["random numbers with a state"] * verdict.draws
+        known += ["random numbers of rows without an order"] * own_rows
+        known += ["a loss that is a function of a mean of rows"] * loss_parts.has_guessed()
+        known += ["LossScaleOptimizer"] * any(_scales(one) for one in optimizers_of(self._model))
+        if known and self._how == "auto":
+            because = "; ".join(known)
+            tell("proof", f"{step} is not that of one process, because of {because}: {verdict.text}")
+            return
+        self._variables.assign(self._before)
+        raise StrategyError(
+            f"{step[0].upper()}{step[1:]} is not that of one process.",
+            found=verdict.text,
+            fix=_STATES if verdict.only_states else _ADVICE,
+            strategy="multi_worker_mirrored",
+            reason="first-step",
+        )
+
+
+def give_whole_batch(losses: Iterable[keras.losses.Loss]) -> bool:
+    """Compute losses of the program with the rows of all workers; return whether one was not yet."""
+    own = [loss for loss in losses if is_own(loss) and not getattr(loss, WHOLE_BATCH, False)]
+    for loss in own:
+        setattr(loss, WHOLE_BATCH, True)
+    if own:
+        names = ", ".join(sorted({loss.name for loss in own}))
+        tell(
+            "loss", f"the loss looks at several rows at once ({names}): each worker computes it with all rows"
+        )
+    return bool(own)
+
+
+def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
+    """Return the optimizers that a model has: those it is compiled with, and those that its code keeps."""
+    import keras
+
+    kept = [value for value in attributes_of(model).values() if isinstance(value, keras.optimizers.Optimizer)]
+    found = {id(one): one for one in (getattr(model, "optimizer", None), *kept) if one is not None}
+    inner = [getattr(one, "inner_optimizer", None) for one in found.values()]
+    return [*found.values(), *(one for one in inner if one is not None)]
+
+
+def _scales(optimizer: keras.optimizers.Optimizer) -> bool:
+    """Return whether an optimizer leaves out a step whose gradients are not finite."""
+    import keras
+
+    return isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+
+
+def _local(variables: Iterable[keras.Variable], strategy: tf.distribute.Strategy) -> list[tf.Variable]:
+    """Return what this worker's device has of variables."""
+    values = [getattr(variable, "value", variable) for variable in variables]
+    return [strategy.experimental_local_results(value)[0] for value in values]
+
+
+def _set_generators(states: tuple[Any, Any]) -> None:
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+
+
+def _has_other_state(function: Any, variables: _Variables) -> bool:
+    """Return whether a traced function uses resources that it may change and that are not known variables.
+
+    A collective operation has such a resource, too, by which TensorFlow orders them.
+    """
+    return any(
+        operation.type not in _READS
+        for outside, inside in function.graph.captures
+        if outside.dtype == tf.resource and id(outside) not in variables.known
+        for operation in inside.consumers()
+    )
+
+
+def _operations(function: Any) -> set[str]:
+    """Return the kinds of the operations of a traced function, and of those in it."""
+    graph = function.graph.as_graph_def()
+    inside = [node for one in graph.library.function for node in one.node_def]
+    return {node.op for node in (*graph.node, *inside)}
+
+
+def _of_first(verdict: _Verdict, strategy: tf.distribute.Strategy) -> _Verdict:
+    """Return the verdict of the first worker. All workers must call it."""
+    text = orjson.dumps(dataclasses.asdict(verdict)) if worker_of(strategy)[0] == 0 else b""
+    (content,) = gather_rows(strategy, [tf.constant(np.frombuffer(text, np.uint8))])
+    return _Verdict(**orjson.loads(content.numpy().tobytes()))
