@@ -27,9 +27,10 @@ TOLERANCES: Final = {
     "bfloat16": 2e-2,
     "float16": 2e-2,
 }
-#: Of what may differ, and of the norm of all numbers of a kind: what is smaller is rounding, such as the
-#: gradient of a key's bias in attention, which is zero.
-_FLOOR: Final = 1e-2
+#: Numbers are small if their norm is less than so many times what may differ, of the norm of all of a kind.
+#: Then they differ if it shows in the norm of all: a gradient that is zero, such as that of a key's bias in
+#: attention, is rounding.
+_SMALL: Final = 10.0
 #: A difference is more than rounding if it is this many times what other last bits of the weights make.
 _ABOVE_ROUNDING: Final = 10.0
 #: How many of what differs a refusal names.
@@ -131,19 +132,20 @@ def _of_kind(
     """Yield for each name the relative difference, and the factor that explains it."""
     pairs = {name: _aligned(several[name], alone[name]) for name in alone if name in several}
     norms = [_norm(_floats(one)) for _, one, _ in pairs.values() if one.dtype.kind == "f"]
-    floor = _FLOOR * tolerance * math.sqrt(sum(norm**2 for norm in norms if math.isfinite(norm)))
+    floor = _SMALL * tolerance * math.sqrt(sum(norm**2 for norm in norms if math.isfinite(norm)))
     for name, (of_several, of_one, rounding) in pairs.items():
         if of_one.dtype.kind != "f":
             yield name, (0.0 if np.array_equal(of_several, of_one) else math.inf), None
             continue
         x, y = _floats(of_several), _floats(of_one)
-        apart = x - y
-        apart[np.abs(apart) <= rounding.reshape(-1)] = 0
         # What is not finite must be so in both.
-        if not np.array_equal(np.isfinite(x), np.isfinite(y)):
+        finite = np.isfinite(x)
+        if not np.array_equal(finite, np.isfinite(y)):
             yield name, math.inf, None
             continue
-        size, scale = _norm(np.nan_to_num(apart)), max(_norm(np.nan_to_num(y, posinf=0, neginf=0)), floor)
+        x, y = x[finite], y[finite]
+        apart = np.where(np.abs(x - y) <= rounding.reshape(-1)[finite], 0, x - y)
+        size, scale = _norm(apart), max(_norm(y), floor)
         yield name, size / scale if scale else (math.inf if size else 0.0), _factor(x, y)
     for name in several.keys() ^ alone.keys():
         yield name, math.inf, None

@@ -12,34 +12,28 @@ What differs ends the job, and all workers get back the values from before the s
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import orjson
 import tensorflow as tf
 
 from ...environment import VERIFICATIONS, VERIFY_VARIABLE
 from ...errors import StrategyError
-from ...options.hints import Hint
 from ...system.activity import ACTIVITY
 from ...system.limits import free_memory, used_memory
-from ...words import Code, Value, Words
+from ...words import Value, Words
 from .. import seams
 from ..agreement.documents import Call
-from ..agreement.values import attributes_of
-from ..losses import loss_parts
-from ..losses.loss_reduction import WHOLE_BATCH
-from ..losses.metrics import every_metric
+from ..losses.loss_parts import called_losses
 from ..process import tell, worker_of
 from ..rows import LocalBatch, absent_to_none
 from ..step_rows import as_one_process
 from ..steps.tracing import compiled
-from ..sums.collectives import gather_rows, sum_of_workers
+from ..sums.collectives import sum_of_workers
 from ..sums.gradients import gradient_dtype
 from ..sums.recording import GradientRecord
 from .differences import (
@@ -52,7 +46,18 @@ from .differences import (
     largest,
     numbers_of,
 )
-from .own_parts import is_own, known_differences, own_parts
+from .own_parts import own_parts
+from .traced import (
+    DRAWS_FROM_STATE,
+    Variables,
+    added_up,
+    has_other_state,
+    local,
+    operations_of,
+    optimized_by,
+    optimizers_of,
+)
+from .verdict import Verdict, give_whole_batch
 from .whole_batch import whole_batch
 
 if TYPE_CHECKING:
@@ -67,29 +72,6 @@ _MOST_SECONDS: Final = 30.0
 #: by how many times a last bit weights are changed to see what is rounding.
 _ROUNDING: Final = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 _LAST_BITS: Final = 4.0
-#: Operations that change no resource.
-_READS: Final = {"LookupTableFindV2", "LookupTableSizeV2", "LookupTableExportV2"}
-#: Operations whose random numbers have a state of their own on each worker.
-_RANDOM: Final = {
-    *("Multinomial", "ParameterizedTruncatedNormal", "RandomGamma", "RandomPoissonV2", "RandomShuffle"),
-    *("RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal"),
-    *("StatefulStandardNormalV2", "StatefulTruncatedNormal", "StatefulUniform", "StatefulUniformInt"),
-    *("StatefulUniformFullInt", "StatefulRandomBinomial", "RngReadAndSkip"),
-}
-
-
-_ADVICE: Final = Words(
-    "compute what looks at several rows at once with {}, which has the rows of all workers; {} trains with "
-    "what the workers compute",
-    Code("tfmuster.all_rows()", "all_rows()"),
-    Hint("verify", "never"),
-)
-_STATES: Final = Words(
-    "compute what a layer keeps of several rows with {}, which has the rows of all workers; {} trains with "
-    "what the workers compute",
-    Code("tfmuster.all_rows()", "all_rows()"),
-    Hint("verify", "never"),
-)
 
 
 def wanted_verification() -> str:
@@ -103,44 +85,6 @@ def wanted_verification() -> str:
             reason="verify",
         )
     return how
-
-
-class _Variables:
-    """The variables of traced functions, each as this worker's device has it, by their handles."""
-
-    def __init__(self) -> None:
-        self.known: dict[int, tf.Variable] = {}
-
-    def add(self, variables: Iterable[tf.Variable]) -> None:
-        """Add variables, such as those of a traced function."""
-        self.known |= {id(variable.handle): variable for variable in variables}
-
-    def values(self) -> dict[int, tf.Tensor]:
-        """Return the values that they have now."""
-        return {key: variable.read_value() for key, variable in self.known.items()}
-
-    def assign(self, values: Mapping[int, tf.Tensor]) -> None:
-        """Give them values."""
-        for key, value in values.items():
-            self.known[key].assign(value, read_value=False)
-
-
-@dataclasses.dataclass
-class _Verdict:
-    """What the first worker has found."""
-
-    #: Why there is no proof; None if there is one.
-    without: str | None = None
-    #: What differs, in words; empty if nothing does.
-    text: str = ""
-    #: How many gradients and other numbers were compared, and the largest relative difference of a gradient.
-    gradients: int = 0
-    numbers: int = 0
-    largest: float = 0.0
-    #: Whether the step draws numbers that differ by design.
-    draws: bool = False
-    #: Whether nothing differs but what the step changes without an optimizer.
-    only_states: bool = False
 
 
 class Proof:
@@ -157,7 +101,7 @@ class Proof:
         self._rows = 0
         #: The gradients of the workers' step, and of that of one process.
         self._record, self._record_alone = GradientRecord(), GradientRecord()
-        self._variables = _Variables()
+        self._variables = Variables()
         self._before: dict[int, tf.Tensor] = {}
         self._metrics_before: list[Array] = []
         self._generators: tuple[Any, Any] = random.getstate(), np.random.get_state()
@@ -180,7 +124,7 @@ class Proof:
         self._generators = random.getstate(), np.random.get_state()
         self._variables.add(execute.get_concrete_function(*arguments).graph.variables)
         # A graph does not name those that it sets without reading them.
-        self._variables.add(_local([*self._model.variables, *self._metric_keras()], self._strategy))
+        self._variables.add(local([*self._model.variables, *added_up(self._model)], self._strategy))
         self._before = self._variables.values()
         self._metrics_before = self._metrics()
         self._record.clear()
@@ -215,11 +159,18 @@ class Proof:
     ) -> bool:
         with ACTIVITY.call("the proof of the first step"):
             without = self._obstacle()
-            verdict = _Verdict(without) if without else self._verdict(part, spec, outputs)
-        if verdict.text and not verdict.only_states and give_whole_batch(loss_parts.called_losses()):
+            verdict = Verdict(without) if without else self._verdict(part, spec, outputs)
+        if verdict.text and not verdict.only_states and give_whole_batch(called_losses()):
             self._variables.assign(self._before)
             return False
-        self._say(verdict, first=first, own_rows=own_rows)
+        call = Call.of(self._model)
+        step = "the first step" if first else "the step of a smaller batch"
+        step += f" of {'train_on_batch' if call is None else call.name}"
+        try:
+            verdict.note(step, self._model, own_rows=own_rows, strict=self._how == "always")
+        except StrategyError:
+            self._variables.assign(self._before)
+            raise
         return True
 
     def leave_out(self, why: str) -> None:
@@ -237,26 +188,23 @@ class Proof:
             return f"that would take longer than {_MOST_SECONDS:.0f} s"
         return "that would need more than the free memory" if large else None
 
-    def _verdict(self, part: LocalBatch, spec: Tensors, outputs: Tensors) -> _Verdict:
+    def _verdict(self, part: LocalBatch, spec: Tensors, outputs: Tensors) -> Verdict:
         metrics = self._metrics()
         try:
             batch, types = whole_batch(part, spec, self._strategy)
         except (TypeError, ValueError, tf.errors.OpError) as error:
-            return _Verdict(f"the workers can't give each other its batch ({type(error).__name__})")
+            return Verdict(f"the workers can't give each other its batch ({type(error).__name__})")
         try:
             # A trace on the first worker alone would draw numbers that the others do not.
-            alone, failure = self._traced_alone(absent_to_none(types)), ""
+            alone, verdict = self._traced_alone(absent_to_none(types)), Verdict()
         except Exception as error:
-            alone, failure = None, f"{type(error).__name__}: {error}".splitlines()[0]
-        verdict = _Verdict()
-        if worker_of(self._strategy)[0] == 0:
-            if alone is None:
-                verdict.without = f"one process fails ({failure})"
-            elif _has_other_state(alone, self._variables):
-                verdict.without = "it has state that is not in variables"
+            alone, verdict = None, _of_failure(error)
+        if alone is not None and worker_of(self._strategy)[0] == 0:
+            if has_other_state(alone, self._variables):
+                verdict = Verdict("it has state that is not in variables")
             else:
                 verdict = self._compared(alone, absent_to_none(batch), outputs, metrics)
-        return _of_first(verdict, self._strategy)
+        return verdict.of_first(self._strategy)
 
     def _traced_alone(self, types: Tensors) -> Any:
         """Return the step of one process, traced with the numbers that Python drew for the workers' step."""
@@ -273,38 +221,39 @@ class Proof:
         later = random.getstate(), np.random.get_state()
         _set_generators(self._generators)
         try:
-            function = tf.function(tf.autograph.experimental.do_not_convert(step)).get_concrete_function(
-                types
-            )
+            function = tf.function(tf.autograph.experimental.do_not_convert(step))
+            traced = function.get_concrete_function(types)
         finally:
             _set_generators(later)
-        self._variables.add(function.graph.variables)
-        return function
+        self._variables.add(traced.graph.variables)
+        return traced
 
-    def _compared(self, alone: Any, batch: Tensors, outputs: Tensors, metrics: list[Array]) -> _Verdict:
+    def _compared(self, alone: Any, batch: Tensors, outputs: Tensors, metrics: list[Array]) -> Verdict:
         """Run the step of one process, compare, and put back what it has changed."""
         after, tolerance = self._variables.values(), TOLERANCES[self._arithmetic()]
         # The step of the workers does not change what only that of one process has.
         self._before = after | self._before
         several = self._step_of(outputs, self._record, metrics, after)
+        operations: set[str] = set()
         try:
             one = self._run_alone(alone, batch, self._before)
             found = differences(several, one, tolerance)
-            draws = bool(found) and not _RANDOM.isdisjoint(_operations(alone))
-            if found and not draws:
+            if found:
+                operations = operations_of(alone)
+            if found and operations.isdisjoint(DRAWS_FROM_STATE):
                 rounded = self._run_alone(alone, batch, self._with_other_last_bits())
                 found = above_rounding(found, rounded, one, tolerance)
         except tf.errors.OpError as error:
-            return _Verdict(f"one process fails ({type(error).__name__}: {str(error).splitlines()[0]})")
+            return _of_failure(error)
         finally:
             self._variables.assign(after)
-        return _Verdict(
-            None,
-            in_words(found, several, one),
-            len(one.gradient),
-            len(one.log) + len(one.metric) + len(one.state),
-            largest(several, one, tolerance),
-            draws=draws,
+        return Verdict(
+            text=in_words(found, several, one),
+            gradients=len(one.gradient),
+            numbers=len(one.log) + len(one.metric) + len(one.state),
+            largest=largest(several, one, tolerance),
+            draws_from_state=not operations.isdisjoint(DRAWS_FROM_STATE),
+            draws_for_rows=any(kind.startswith("StatelessRandom") for kind in operations),
             only_states=all(difference.kind == "state" for difference in found),
         )
 
@@ -314,9 +263,7 @@ class Proof:
         for variable, value in zip(self._metric_variables(), self._metrics_before, strict=True):
             variable.assign(tf.cast(value, variable.dtype), read_value=False)
         returned = alone(batch)
-        metrics = [
-            tf.cast(variable.read_value(), tf.float64).numpy() for variable in self._metric_variables()
-        ]
+        metrics = [tf.cast(one.read_value(), tf.float64).numpy() for one in self._metric_variables()]
         return self._step_of(returned, self._record_alone, metrics, self._variables.values())
 
     def _step_of(
@@ -327,22 +274,21 @@ class Proof:
         values: Mapping[int, tf.Tensor],
     ) -> Step:
         """Return what a step has computed, as numbers with names."""
-        optimizers = optimizers_of(self._model)
-        optimized = [v for one in optimizers for v in (*one.variables, *seams.TRAINED_VARIABLES.of(one))]
-        others = {id(v.handle) for v in (*_local(optimized, self._strategy), *self._metric_variables())}
+        optimized = local(optimized_by(optimizers_of(self._model)), self._strategy)
+        others = {id(v.handle) for v in (*optimized, *self._metric_variables())}
         changes = {
             variable.name.partition(":")[0]: change(self._before[key].numpy(), values[key].numpy())
             for key, variable in self._variables.known.items()
             if key not in others
         }
-        names = [variable.path for variable in self._metric_keras()]
+        names = [variable.path for variable in added_up(self._model)]
         accumulated = dict(zip(names, metrics, strict=True))
         return Step(numbers_of(returned), record.gradients(), accumulated, changes)
 
     def _with_other_last_bits(self) -> dict[int, tf.Tensor]:
         """Return the values from before the step, with other last bits in the weights that are trained."""
         generator, values = np.random.default_rng(0), dict(self._before)
-        for variable in _local(self._model.trainable_variables, self._strategy):
+        for variable in local(self._model.trainable_variables, self._strategy):
             value = values.get(id(variable.handle))
             if value is not None and value.dtype in (tf.float32, tf.float64):
                 bit = _ROUNDING.get(self._arithmetic(), np.finfo(value.dtype.as_numpy_dtype).eps)
@@ -350,19 +296,15 @@ class Proof:
                 values[id(variable.handle)] = tf.constant(value.numpy() * factors, value.dtype)
         return values
 
-    def _metric_keras(self) -> list[keras.Variable]:
-        """Return the variables to which each worker adds what its rows have."""
-        accumulated = [v for one in optimizers_of(self._model) for v in seams.ACCUMULATED.of(one, None) or ()]
-        metrics = [v for metric in every_metric(self._model) for v in seams.METRIC_VARIABLES.of(metric)]
-        return [*metrics, *accumulated]
-
     def _metric_variables(self) -> list[tf.Variable]:
-        return _local(self._metric_keras(), self._strategy)
+        return local(added_up(self._model), self._strategy)
 
     def _metrics(self) -> list[Array]:
         """Return what metrics have, added up over the workers. All workers must call it."""
         own = [tf.cast(variable.read_value(), tf.float64) for variable in self._metric_variables()]
-        return [sum_of_workers(self._strategy, value).numpy() for value in own]
+        packed = tf.concat([tf.zeros(1, tf.float64), *(tf.reshape(value, [-1]) for value in own)], axis=0)
+        (_, *sums) = tf.split(sum_of_workers(self._strategy, packed), [1, *map(tf.size, own)])
+        return [tf.reshape(total, value.shape).numpy() for total, value in zip(sums, own, strict=True)]
 
     def _arithmetic(self) -> str:
         """Return the least exact way in which a step computes, of those in ``TOLERANCES``."""
@@ -371,100 +313,12 @@ class Proof:
         ways |= {gradient_dtype(self._strategy), *(["XLA"] if self._model.jit_compile else [])}
         return max(ways & TOLERANCES.keys(), key=lambda way: TOLERANCES[way])
 
-    def _say(self, verdict: _Verdict, *, first: bool, own_rows: bool) -> None:
-        """Note what was found. Raise a StrategyError if it must not go on."""
-        call = Call.of(self._model)
-        step = "the first step" if first else "the step of a smaller batch"
-        step += f" of {'train_on_batch' if call is None else call.name}"
-        if verdict.without is not None:
-            tell("proof", f"{step} was not compared with that of one process: {verdict.without}")
-            return
-        if not verdict.text:
-            what = f"{verdict.gradients} gradients" if verdict.gradients else f"{verdict.numbers} numbers"
-            tell("proof", f"{step} equal to one process: {what}, largest difference {verdict.largest:.0e}")
-            return
-        known = known_differences(self._model, self._strategy)
-        known += ["random numbers with a state"] * verdict.draws
-        known += ["random numbers of rows without an order"] * own_rows
-        known += ["a loss that is a function of a mean of rows"] * loss_parts.has_guessed()
-        known += ["LossScaleOptimizer"] * any(_scales(one) for one in optimizers_of(self._model))
-        if known and self._how == "auto":
-            because = "; ".join(known)
-            tell("proof", f"{step} is not that of one process, because of {because}: {verdict.text}")
-            return
-        self._variables.assign(self._before)
-        raise StrategyError(
-            f"{step[0].upper()}{step[1:]} is not that of one process.",
-            found=verdict.text,
-            fix=_STATES if verdict.only_states else _ADVICE,
-            strategy="multi_worker_mirrored",
-            reason="first-step",
-        )
 
-
-def give_whole_batch(losses: Iterable[keras.losses.Loss]) -> bool:
-    """Compute losses of the program with the rows of all workers; return whether one was not yet."""
-    own = [loss for loss in losses if is_own(loss) and not getattr(loss, WHOLE_BATCH, False)]
-    for loss in own:
-        setattr(loss, WHOLE_BATCH, True)
-    if own:
-        names = ", ".join(sorted({loss.name for loss in own}))
-        tell(
-            "loss", f"the loss looks at several rows at once ({names}): each worker computes it with all rows"
-        )
-    return bool(own)
-
-
-def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
-    """Return the optimizers that a model has: those it is compiled with, and those that its code keeps."""
-    import keras
-
-    kept = [value for value in attributes_of(model).values() if isinstance(value, keras.optimizers.Optimizer)]
-    found = {id(one): one for one in (getattr(model, "optimizer", None), *kept) if one is not None}
-    inner = [getattr(one, "inner_optimizer", None) for one in found.values()]
-    return [*found.values(), *(one for one in inner if one is not None)]
-
-
-def _scales(optimizer: keras.optimizers.Optimizer) -> bool:
-    """Return whether an optimizer leaves out a step whose gradients are not finite."""
-    import keras
-
-    return isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-
-
-def _local(variables: Iterable[keras.Variable], strategy: tf.distribute.Strategy) -> list[tf.Variable]:
-    """Return what this worker's device has of variables."""
-    values = [getattr(variable, "value", variable) for variable in variables]
-    return [strategy.experimental_local_results(value)[0] for value in values]
+def _of_failure(error: Exception) -> Verdict:
+    """Return the verdict on a step that one process can't make."""
+    return Verdict(f"one process fails ({f'{type(error).__name__}: {error}'.splitlines()[0]})")
 
 
 def _set_generators(states: tuple[Any, Any]) -> None:
     random.setstate(states[0])
     np.random.set_state(states[1])
-
-
-def _has_other_state(function: Any, variables: _Variables) -> bool:
-    """Return whether a traced function uses resources that it may change and that are not known variables.
-
-    A collective operation has such a resource, too, by which TensorFlow orders them.
-    """
-    return any(
-        operation.type not in _READS
-        for outside, inside in function.graph.captures
-        if outside.dtype == tf.resource and id(outside) not in variables.known
-        for operation in inside.consumers()
-    )
-
-
-def _operations(function: Any) -> set[str]:
-    """Return the kinds of the operations of a traced function, and of those in it."""
-    graph = function.graph.as_graph_def()
-    inside = [node for one in graph.library.function for node in one.node_def]
-    return {node.op for node in (*graph.node, *inside)}
-
-
-def _of_first(verdict: _Verdict, strategy: tf.distribute.Strategy) -> _Verdict:
-    """Return the verdict of the first worker. All workers must call it."""
-    text = orjson.dumps(dataclasses.asdict(verdict)) if worker_of(strategy)[0] == 0 else b""
-    (content,) = gather_rows(strategy, [tf.constant(np.frombuffer(text, np.uint8))])
-    return _Verdict(**orjson.loads(content.numpy().tobytes()))

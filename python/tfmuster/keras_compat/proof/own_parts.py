@@ -32,9 +32,9 @@ def is_own(thing: object) -> bool:
     return any(True for _ in _own(thing))
 
 
-def known_differences(model: keras.Model, strategy: tf.distribute.Strategy) -> list[str]:
+def known_differences(model: keras.Model) -> list[str]:
     """Return which of a model's layers differ by design, or by the wish of the program, from one process."""
-    layers = seams.FLATTEN_LAYERS.of(model)()
+    layers, strategy = seams.FLATTEN_LAYERS.of(model)(), model.distribute_strategy
     mixing = {type(layer).__name__ for layer in layers if type(layer).__name__ in _MIX_ROWS}
     local = any(_normalizes_alone(layer, strategy) for layer in layers)
     return sorted(mixing) + ["BatchNormalization with the statistics of each worker"] * local
