@@ -71,9 +71,18 @@ def test_other_shapes_differ() -> None:
 
 def test_rows_are_compared_by_their_places() -> None:
     values = RNG.normal(size=(2, 3)).astype("float32")
-    several = {"table": Rows(np.array([1, 5, 7]), np.concatenate([values, np.zeros((1, 3), "float32")]))}
-    assert found(step(several), step({"table": Rows(np.array([1, 5]), values)})) == []
-    assert found(step(several), step({"table": Rows(np.array([1, 6]), values)})) == [("gradient", "table")]
+    more = np.concatenate([values, np.zeros((1, 3), "float32")])
+    several = {"table": Rows(np.array([1, 5, 7]), more, more**2)}
+    for places, differ in (([1, 5], []), ([1, 6], [("gradient", "table")])):
+        alone = {"table": Rows(np.array(places), values, values**2)}
+        assert found(step(several), step(alone)) == differ
+
+
+def test_rows_are_sums_of_the_same_parts() -> None:
+    """Optimizers square each part."""
+    values = RNG.normal(size=(2, 3)).astype("float32")
+    one, two = (Rows(np.array([1, 5]), values, values**2 / parts) for parts in (1, 2))
+    assert found(step({"table": two}), step({"table": one})) == [("gradient", "table")]
 
 
 def test_whole_numbers_are_exact() -> None:

@@ -337,6 +337,16 @@ def without_rows(tensor: tf.Tensor) -> bool:
     )
 
 
+def is_of_the_batch(tensor: tf.Tensor) -> bool:
+    """Return whether a tensor is computed from the batch of the step, or may be."""
+    if not getattr(_step, "rows", None) or not hasattr(tensor, "graph"):
+        return True
+    # What is not of this graph comes in by a placeholder.
+    return any(
+        id(ancestor) in _step.rows or ancestor.op.type == "Placeholder" for ancestor in _ancestors(tensor)
+    )
+
+
 def counts_rows(tensor: tf.Tensor) -> bool:
     """Return whether a scalar is the size of something with rows."""
     if not hasattr(tensor, "graph"):

@@ -177,9 +177,11 @@ def _aligned(several: Any, alone: Any) -> tuple[Array, Array, Array]:
 
 
 def _spread(rows: Rows, places: npt.NDArray[np.int64]) -> Array:
-    values = np.zeros((len(places), *rows.values.shape[1:]), rows.values.dtype)
-    values[np.searchsorted(places, rows.places)] = rows.values
-    return values
+    """Return the values at some places, and the sizes of the parts of which they are sums."""
+    parts = np.stack([rows.values, np.sqrt(rows.squares)])
+    spread = np.zeros((2, len(places), *rows.values.shape[1:]), parts.dtype)
+    spread[:, np.searchsorted(places, rows.places)] = parts
+    return spread
 
 
 def _norm(values: npt.NDArray[np.float64]) -> float:

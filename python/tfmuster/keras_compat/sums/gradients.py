@@ -15,9 +15,19 @@ from ...environment import GRADIENT_DTYPE_VARIABLE
 from ...errors import StrategyError
 from ...words import Value
 from .. import seams
+from ..losses.loss_parts import SAME, is_of_the_batch
 from ..process import multi_worker, worker_of
 from ..runtime.scopes import adopt_optimizer
-from .collectives import can_sum, gather_rows, group_of, pack, sum_by_tensorflow, sum_directly, unpack
+from .collectives import (
+    can_sum,
+    gather_rows,
+    group_of,
+    pack,
+    replica_sum,
+    sum_by_tensorflow,
+    sum_directly,
+    unpack,
+)
 from .recording import record_gradients
 
 if TYPE_CHECKING:
@@ -139,7 +149,7 @@ def _sum_gradients(
         if direct and can_sum(gradient):
             return "direct"
         if direct and isinstance(gradient, tf.IndexedSlices) and gradient.values.shape.rank:
-            return "rows"
+            return "rows" if is_of_the_batch(gradient.indices) else "same rows"
         if tf.executing_eagerly() or not isinstance(gradient, tf.Tensor):
             return "stock"  # sparse gradients are sent unchanged
         return "compressed" if compressed and gradient.dtype.is_floating else "pieces"
@@ -151,6 +161,7 @@ def _sum_gradients(
         "direct": lambda some: sum_directly(strategy, some, None if dtype == "float32" else dtype),
         "compressed": lambda some: unpack(_sum_flat(pack(some), tf.as_dtype(dtype)), some),
         "rows": lambda some: _gather_sparse(strategy, some),
+        "same rows": lambda some: _sum_sparse(strategy, some),
         "pieces": sum_by_tensorflow,
         "stock": sum_by_stock,
     }
@@ -166,13 +177,47 @@ def _sum_gradients(
 def _gather_sparse(
     strategy: tf.distribute.Strategy, gradients: list[tf.IndexedSlices]
 ) -> list[tf.IndexedSlices]:
-    """Return sparse gradients with the rows of all workers, which optimizers add up."""
+    """Return sparse gradients with the rows of all workers, which optimizers add up.
+
+    If a layer has taken equal rows together, as for sparse inputs, so has one process, for all rows.
+    """
     import tensorflow as tf
 
     rows = gather_rows(strategy, [part for sparse in gradients for part in (sparse.values, sparse.indices)])
+
+    def joined(sparse: tf.IndexedSlices, values: tf.Tensor, indices: tf.Tensor) -> tf.IndexedSlices:
+        if not _are_unique(sparse.indices):
+            return tf.IndexedSlices(values, indices, sparse.dense_shape)
+        unique, places = tf.unique(indices)
+        sums = tf.math.unsorted_segment_sum(values, places, tf.size(unique))
+        return tf.IndexedSlices(sums, unique, sparse.dense_shape)
+
+    return [joined(*parts) for parts in zip(gradients, rows[::2], rows[1::2], strict=True)]
+
+
+def _are_unique(indices: tf.Tensor) -> bool:
+    """Return whether each index occurs once, because an operation of the graph has seen to it."""
+    if not hasattr(indices, "graph"):
+        return False
+    operation = indices.op
+    while operation.type in SAME:
+        operation = operation.inputs[0].op
+    return operation.type in ("Unique", "UniqueV2")
+
+
+def _sum_sparse(
+    strategy: tf.distribute.Strategy, gradients: list[tf.IndexedSlices]
+) -> list[tf.IndexedSlices]:
+    """Return the sums of sparse gradients that have the same rows on all workers, such as those of positions.
+
+    In one process each of them is one row, and optimizers square the rows before they add them up.
+    """
+    import tensorflow as tf
+
+    values = [replica_sum(sparse.values) for sparse in gradients]
     return [
-        tf.IndexedSlices(values, indices, sparse.dense_shape)
-        for sparse, values, indices in zip(gradients, rows[::2], rows[1::2], strict=True)
+        tf.IndexedSlices(total, sparse.indices, sparse.dense_shape)
+        for sparse, total in zip(gradients, values, strict=True)
     ]
 
 

@@ -27,8 +27,10 @@ class Rows(NamedTuple):
 
     #: Places of rows, in rising order; shape [n].
     places: npt.NDArray[np.int64]
-    #: Shape [n, ...].
+    #: Sums of the gradient's parts with this place; shape [n, ...].
     values: npt.NDArray[Any]
+    #: Sums of the squares of these parts: optimizers square each.
+    squares: npt.NDArray[Any]
 
 
 class GradientRecord:
@@ -112,6 +114,7 @@ def _names(
 def _rows(values: npt.NDArray[Any], places: npt.NDArray[Any]) -> Rows:
     """Return rows with one sum for each place."""
     unique, inverse = np.unique(places.astype(np.int64), return_inverse=True)
-    sums = np.zeros((len(unique), *values.shape[1:]), values.dtype)
-    np.add.at(sums, inverse.reshape(-1), values)
-    return Rows(unique, sums)
+    sums = np.zeros((2, len(unique), *values.shape[1:]), values.dtype)
+    for total, parts in zip(sums, (values, values * values), strict=True):
+        np.add.at(total, inverse.reshape(-1), parts)
+    return Rows(unique, *sums)

@@ -440,3 +440,23 @@ class Seen(layers.Layer):
 def step_of_a_layer_that_keeps_what_it_has_seen(folder: Path) -> Result:
     model = keras.Sequential([keras.Input((6,)), Seen(), layers.Dense(1)])
     return trained(model, X, Y)
+
+
+class Positions(layers.Layer):
+    """Numbers of words and of their positions: the latter are the same for all rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.positions = layers.Embedding(5, 4), layers.Embedding(7, 4)
+
+    def call(self, x: Any) -> Any:
+        return self.words(x) + self.positions(ops.arange(ops.shape(x)[-1]))
+
+
+@case()
+def step_of_an_embedding_of_positions(folder: Path) -> Result:
+    """RMSprop squares what each place of an embedding gets."""
+    head = [layers.GlobalAveragePooling1D(), layers.Dense(1)]
+    model = keras.Sequential([keras.Input((7,), dtype="int32"), Positions(), *head])
+    words = np.random.default_rng(1).integers(0, 5, (ROWS, 7))
+    return trained(model, words, Y, optimizer=keras.optimizers.RMSprop(0.01))
