@@ -100,6 +100,7 @@ def test_bad_rows_are_named(tmp_path: Path) -> None:
         assert f"{worker} | refused generator generator-ended" in said
         assert f"{worker} | refused second pass generator-ended" in said
         assert f"{worker} | refused sizes batch-rows" in said
+        assert f"{worker} | refused states whole-batch" in said
     assert "worker 1 on " in errors
     assert "A label must be one of the model's 3 classes, 0 to 2." in errors and "label 3" in errors
 

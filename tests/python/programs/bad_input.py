@@ -82,6 +82,7 @@ def bad_rows():
     refused("rows", lambda: fit(tf.data.Dataset.from_tensor_slices((x[index::2], y[index::2])).batch(32)))
     refused("generator", lambda: fit(batches(25), steps_per_epoch=10, epochs=4))
     refused("sizes", of_two_sizes)
+    refused("states", states_of_rows)
     refused("second pass", lambda: fit(batches(5), epochs=2))
     wrong = y.copy()
     wrong[4 * 32 + 30] = 3  # a row of worker 1
@@ -126,6 +127,16 @@ def of_two_sizes():
     """Two workers have half of 12 rows each, but not of 3."""
     parts = [tf.data.Dataset.from_tensor_slices(x[: 2 * size]).batch(size) for size in (12, 3)]
     fit_own_step(lambda model, data: model(tf.concat(data, 0)), tf.data.Dataset.zip(tuple(parts)))
+
+
+def states_of_rows():
+    """A layer keeps a state for each row of the global batch."""
+    with strategy.scope():
+        inputs = keras.Input((1, x.shape[1]), batch_size=32)
+        outputs = keras.layers.Dense(3)(keras.layers.GRU(2, stateful=True)(inputs))
+        model = keras.Model(inputs, outputs)
+        model.compile("sgd", "mse")
+    model.fit(x[:, None], y, batch_size=32, verbose=0)
 
 
 def whole_batch():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import DataError, TfmusterError
-from ...words import Code, Words
+from ...words import Argument, Code, Words
 from .. import seams
 
 if TYPE_CHECKING:
@@ -185,6 +185,15 @@ def of_whole_batch(error: Exception, workers: int) -> DataError | None:
 
     One process has as many rows as the batch, and each worker has a part of them. TensorFlow names both.
     """
+    if state := re.search(r"Expected batch size: (\d+)\s+- Received batch size: (\d+)", str(error)):
+        whole, own = map(int, state.groups())
+        return DataError(
+            "A layer with a state of each row must have the number of rows that it gets: each worker has a "
+            "part of a batch.",
+            found=f"{own} of {whole} rows, and a state of {whole}",
+            fix=Words("write {} into the shape of the input", Argument("batch_size", whole // workers)),
+            reason="whole-batch",
+        )
     # Other axes than the first have no rows, such as the outputs of a layer that do not fit the labels.
     shapes = re.search(r"\[(\d+)[\d,]*\](?: vs\.|,) \[(\d+)[\d,]*\]", str(error))
     if shapes is None:

@@ -13,7 +13,7 @@ from ...system.register import Seam
 from .. import seams
 from ..agreement.comparison import agree_on_call, agree_on_seed
 from ..agreement.documents import Call
-from ..data.data_errors import check_labels, generator_ended, raised
+from ..data.data_errors import check_labels, generator_ended, of_whole_batch, raised
 from ..data.order import in_order, refuse_servers
 from ..data.pipelines import compared_of, shard_files
 from ..data.python_data import Recorded, share_order, take_generator
@@ -149,7 +149,12 @@ def patch_trainer() -> None:
         if iterator is None or not (fed or multi_worker(strategy)):
             stock_build(self, iterator=iterator, data_batch=data_batch)
             return
-        build(self, iterator)
+        try:
+            build(self, iterator)
+        except ValueError as error:
+            if (cause := of_whole_batch(error, worker_of(strategy)[1])) is None:
+                raise
+            raise cause from error
         check_labels(self, iterator.data_adapter)
 
     @functools.wraps(stock_catch)
