@@ -64,7 +64,7 @@ def own_states(model: keras.Model) -> list[keras.Variable]:
     return [variable for layer in layers for variable in seams.NON_TRAINABLE.of(layer, [])]
 
 
-def _note_end(done: np.int32) -> bool:
+def _note_end(done: int | np.int32) -> bool:
     """Note that the data have ended after so many steps of an execution."""
     ACTIVITY.data_ended = ACTIVITY.place().get("step", 1) - 1 + int(done)
     ACTIVITY.changed()
@@ -137,7 +137,8 @@ class Executions:
             self._proof.leave_out("its data set is distributed by TensorFlow")
         steps = self.pace.granted if self.pace else self._model.steps_per_execution
         place = ACTIVITY.place()
-        if steps == 1 and place.get("step") == place.get("steps"):
+        # The last batch of an epoch may be smaller.
+        if steps == 1 and place.get("steps") and place["steps"] == place.get("step"):
             self._proof.look_again()
         ACTIVITY.data_ended = None
         first = 1 if self._proof.due else steps
@@ -150,7 +151,7 @@ class Executions:
         # The proof is of the first step alone.
         rest = self._run(iterator, steps - first)
         if rest is None:
-            _note_end(np.int32(first))
+            _note_end(first)
             return logs
         if ACTIVITY.data_ended is not None:
             ACTIVITY.data_ended += first

@@ -460,3 +460,10 @@ def step_of_an_embedding_of_positions(folder: Path) -> Result:
     model = keras.Sequential([keras.Input((7,), dtype="int32"), Positions(), *head])
     words = np.random.default_rng(1).integers(0, 5, (ROWS, 7))
     return trained(model, words, Y, optimizer=keras.optimizers.RMSprop(0.01))
+
+
+@case()
+def step_that_ends_the_data_of_an_execution(folder: Path) -> Result:
+    """The first step is run alone, for its proof; then there are no data for the others."""
+    model = keras.Sequential([keras.Input((6,)), Seen(), layers.Dense(1)])
+    return trained(model, X[:BATCH], Y[:BATCH], compiling={"steps_per_execution": 4})
