@@ -13,7 +13,7 @@ from tfmuster.cli.launch import refuse_options_after_script
 
 #: How help texts begin. "With" and the like say when the option applies, before what it does.
 VERBS = re.compile(
-    "Accept|Add|Also|Begin|Connect|Continue|Do|End|Fill|Give|Indent|Install|Keep|Let|"
+    "Accept|Add|Also|Begin|Compare|Connect|Continue|Do|End|Fill|Give|Indent|Install|Keep|Let|"
     "List|Look|Make|Measure|Mount|Multiply|Name|Print|Put|Read|Remove|Rent|Replace|"
     "Request|Restart|Return|Run|Save|Seed|Send|Set|Show|Split|Start|Stop|Take|Train|"
     "Try|Update|Use|Wait|Write"
