@@ -115,12 +115,15 @@ def _terms(value: tf.Tensor, factor: Factor = None) -> list[tuple[tf.Tensor, Any
         return _terms(inputs[0], times(factor, -1.0))
     if kind == "Mul" and without_rows(inputs[0]):
         inputs.reverse()
+    if kind in ("RealDiv", "DivNoNan") and counts_rows(inputs[1]):
+        sums = _terms(inputs[0])
+        return [(value, factor, "mean")] if sums and {term[-1] for term in sums} == {"sum"} else None
     if kind in ("Mul", "RealDiv", "DivNoNan") and without_rows(inputs[1]):
         return _terms(inputs[0], times(factor, inputs[1] if kind == "Mul" else 1 / inputs[1]))
     if kind in _LINEAR and (inner := _terms(inputs[0])) is not None:
         kinds = {of_term for *_, of_term in inner}
         return [(value, factor, kinds.pop())] if len(kinds) == 1 else None
-    return [(value, factor, "sum")] if counts_rows(value) else None
+    return [(value, factor, "sum")] if kind in ("Shape", "Size") and has_rows(inputs[0]) else None
 
 
 def _extreme(value: tf.Tensor) -> str | None:

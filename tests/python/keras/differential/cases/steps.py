@@ -422,6 +422,7 @@ class Seen(layers.Layer):
 
         self.rows, self.count, self.top = weight(), weight(dtype="int32"), weight()
         self.low, self.mean, self.squares, self.codes = weight(6), weight(6), weight(6), weight(3, 6)
+        self.divided, self.spread = weight(6), weight(6)
 
     def call(self, x: Any, training: bool = False) -> Any:
         if training:
@@ -431,6 +432,9 @@ class Seen(layers.Layer):
             self.low.assign(ops.minimum(self.low, ops.min(x - 1, axis=0)))
             self.mean.assign(0.9 * self.mean + 0.1 * ops.mean(x, axis=0))
             self.squares.assign_add(tf.einsum("bi,bi->i", x, x))
+            rows = tf.cast(tf.shape(x)[0], "float32")
+            self.divided.assign(0.9 * self.divided + 0.1 * tf.reduce_sum(x, axis=0) / rows)
+            self.spread.assign(0.9 * self.spread + 0.1 * tf.einsum("bi,bi->i", x, x) / rows)
             nearest = tf.one_hot(tf.argmax(x[:, :3], axis=1), 3)
             self.codes.assign(0.8 * self.codes + 0.2 * tf.matmul(nearest, x, transpose_a=True))
         return x
