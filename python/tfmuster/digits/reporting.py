@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..keras_compat.choices import GRADIENT_DTYPE
 from ..keras_compat.process import multi_worker, worker_of
 from ..keras_compat.rows import part_of
-from ..keras_compat.sums.gradients import bytes_per_step, gradient_dtype
+from ..keras_compat.sums.gradients import bytes_per_step
 from ..tracking.record.lines import append_metrics, next_fit
 from .datasets import Digits
 from .plan import Plan
@@ -77,7 +78,8 @@ def say_traffic(network: keras.Model, strategy: tf.distribute.Strategy) -> None:
     """Print how many bytes of gradients each worker sends per step."""
     if multi_worker(strategy):
         megabytes = bytes_per_step(network, strategy) / 1e6
-        _say(f"each worker exchanges {megabytes:.2f} MB of gradients a step, as {gradient_dtype(strategy)}")
+        dtype = GRADIENT_DTYPE.of(strategy)
+        _say(f"each worker exchanges {megabytes:.2f} MB of gradients a step, as {dtype}")
 
 
 def say_shard(strategy: tf.distribute.Strategy, rows: int, plan: Plan) -> None:

@@ -16,10 +16,9 @@ from ..cluster.spec import Task
 from ..cluster.tf_config import current_task
 from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError, TfmusterError
-from ..keras_compat.losses.batch_statistics import checked_batch_norm, set_batch_norm, wanted_batch_norm
+from ..keras_compat.choices import BATCH_NORM, COMMUNICATION, GRADIENT_DTYPE
 from ..keras_compat.process import PROCESS, require_tensorflow_backend
-from ..keras_compat.sums.collectives import checked_communication, prepare_sums, sums_directly
-from ..keras_compat.sums.gradients import checked_dtype, set_gradient_dtype, wanted_dtype
+from ..keras_compat.sums.collectives import prepare_sums, sums_directly
 from ..options.hints import Hint, Launch
 from ..system.gpus import visible_gpus
 from ..system.tensorflow_import import import_tensorflow, is_installed
@@ -177,7 +176,7 @@ def _multi_worker_mirrored(
     communication: str, start_timeout: float | None, gradient_dtype: str | None, batch_norm: str | None
 ) -> tf.distribute.Strategy:
     """Join the cluster and make the strategy, or return the one that this process has; see `strategy`."""
-    how = checked_communication(communication)
+    how = COMMUNICATION.checked(None if communication == "auto" else communication)
     task = _required_task(_MULTI_WORKER)
     if task.type not in ("chief", "worker"):
         raise StrategyError(
@@ -188,15 +187,15 @@ def _multi_worker_mirrored(
         )
     if (present := _present(task, how, communication)) is not None:
         if gradient_dtype is not None:
-            set_gradient_dtype(present, gradient_dtype)
+            GRADIENT_DTYPE.set(present, gradient_dtype)
         if batch_norm is not None:
-            set_batch_norm(present, batch_norm)
+            BATCH_NORM.set(present, batch_norm)
         return present
     from ..keras_compat.runtime.starting import check_not_started
     from ..keras_compat.runtime.strategy_patches import train_together
 
-    dtype = wanted_dtype() if gradient_dtype is None else checked_dtype(gradient_dtype)
-    normalizes = wanted_batch_norm() if batch_norm is None else checked_batch_norm(batch_norm)
+    dtype = GRADIENT_DTYPE.checked(gradient_dtype)
+    normalizes = BATCH_NORM.checked(batch_norm)
     tf = import_tensorflow()
     check_not_started(_MULTI_WORKER)
     from ..rendezvous.task.join import join_cluster
@@ -210,8 +209,8 @@ def _multi_worker_mirrored(
     )
     strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     PROCESS.strategy, PROCESS.task, PROCESS.communication = strategy, task, how
-    set_gradient_dtype(strategy, dtype)
-    set_batch_norm(strategy, normalizes)
+    GRADIENT_DTYPE.set(strategy, dtype)
+    BATCH_NORM.set(strategy, normalizes)
     train_together(strategy)
     all_connected()
     return strategy

@@ -13,7 +13,8 @@ from ..cluster.resolvers import join_engine
 from ..cluster.spec import TRAINING, training_tasks
 from ..environment import INDEPENDENT_VARIABLE, is_on
 from ..errors import DataError
-from ..keras_compat.sums.collectives import checked_communication, sums_directly
+from ..keras_compat.choices import COMMUNICATION
+from ..keras_compat.sums.collectives import sums_directly
 from ..options.hints import Hint
 from ..rendezvous.task.join import join_cluster
 from ..rendezvous.task.values import values_of_tasks
@@ -233,7 +234,7 @@ def _shared(call: str, write: Callable[[], bytes]) -> list[bytes] | None:
         )
     of_chief = call == "broadcast"
     content = write() if task.is_chief or not of_chief else b""
-    join_cluster(task, link=sums_directly(checked_communication("auto")))
+    join_cluster(task, link=sums_directly(COMMUNICATION.checked()))
     return values_of_tasks(call, content, of_chief=of_chief)
 
 

@@ -139,13 +139,13 @@ def _patch_tensorflow() -> None:
 
 
 def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
+    from ..keras_compat.choices import COMMUNICATION, GRADIENT_DTYPE
     from ..keras_compat.runtime.starting import check_not_started, tensorflow_started
-    from ..keras_compat.sums.collectives import checked_communication, prepare_sums, sums_directly
-    from ..keras_compat.sums.gradients import wanted_dtype
+    from ..keras_compat.sums.collectives import prepare_sums, sums_directly
     from ..rendezvous.task.control_channel import ControlChannel
     from ..rendezvous.task.join import join_cluster
 
-    communication = checked_communication("auto")
+    communication = COMMUNICATION.checked()
     control = ControlChannel.current()
     if control is not None and control.active:
         # What joined may not have needed TensorFlow.
@@ -156,7 +156,7 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
         return
     _refuse_other_cluster(task, jobs, type, index)
     # Report an invalid environment before waiting for the other workers.
-    wanted_dtype()
+    GRADIENT_DTYPE.checked()
     check_not_started("multi_worker_mirrored")
     join_cluster(task, link=sums_directly(communication))
     prepare_sums(communication)

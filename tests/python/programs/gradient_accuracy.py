@@ -4,12 +4,12 @@ import json
 import os
 
 import tfmuster
-from tfmuster.keras_compat.sums.gradients import GRADIENT_DTYPES, set_gradient_dtype
+from tfmuster.keras_compat.choices import GRADIENT_DTYPE
 
 strategy = tfmuster.strategy("multi_worker_mirrored")
 found = {}
-for dtype in GRADIENT_DTYPES:
-    set_gradient_dtype(strategy, dtype)
+for dtype in GRADIENT_DTYPE.values:
+    GRADIENT_DTYPE.set(strategy, dtype)
     result = tfmuster.train_mnist(
         "cnn",
         dataset=os.environ.get("TFMUSTER_MNIST", "synthetic"),

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import tfmuster
-from tfmuster.keras_compat.sums.gradients import GRADIENT_DTYPES, bytes_per_step, set_gradient_dtype
+from tfmuster.keras_compat.choices import GRADIENT_DTYPE
+from tfmuster.keras_compat.sums.gradients import bytes_per_step
 
 folder = Path(sys.argv[1])
 communication = os.environ["TFMUSTER_COMMUNICATION"]
@@ -54,8 +55,8 @@ def sent():
 
 
 counts = {}
-for dtype in GRADIENT_DTYPES:
-    set_gradient_dtype(strategy, dtype)
+for dtype in GRADIENT_DTYPE.values:
+    GRADIENT_DTYPE.set(strategy, dtype)
     keras.utils.set_random_seed(1)
     with strategy.scope():
         numbers, tokens = keras.Input((9,)), keras.Input((3,), dtype="int32")
@@ -70,7 +71,7 @@ for dtype in GRADIENT_DTYPES:
     np.savez(folder / f"{dtype}-{worker}.npz", *model.get_weights())
 
 # Nothing but sparse gradients.
-set_gradient_dtype(strategy, "bfloat16")
+GRADIENT_DTYPE.set(strategy, "bfloat16")
 with strategy.scope():
     model = keras.Sequential([keras.Input((3,), dtype="int32"), keras.layers.Embedding(50, 1)])
     model.compile("sgd", "mse")
@@ -78,10 +79,10 @@ history = model.fit(words, np.repeat(y, 3, axis=1), batch_size=60, epochs=2, ver
 assert history[1] < history[0], history
 
 traffic = {}
-measured = GRADIENT_DTYPES if shutil.which("ss") and communication in ("tcp", "tensorflow") else ()
+measured = GRADIENT_DTYPE.values if shutil.which("ss") and communication in ("tcp", "tensorflow") else ()
 zeros = np.zeros((STEPS * 12, 100), "float32"), np.zeros((STEPS * 12, 1), "float32")
 for dtype in measured:
-    set_gradient_dtype(strategy, dtype)
+    GRADIENT_DTYPE.set(strategy, dtype)
     with strategy.scope():
         model = keras.Sequential([keras.Input((100,)), keras.layers.Dense(2000), keras.layers.Dense(1)])
         model.compile("sgd", "mse")

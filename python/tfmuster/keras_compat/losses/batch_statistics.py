@@ -8,13 +8,10 @@ has ``synchronized=True``, and else normalizes with the worker's own rows.
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from ...environment import BATCH_NORM_VARIABLE
-from ...errors import StrategyError
-from ...words import Value
 from .. import seams
+from ..choices import BATCH_NORM
 from ..process import multi_worker
 from ..step_rows import in_step, share_of_rows
 from ..sums.collectives import replica_sum
@@ -23,31 +20,6 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-BATCH_NORMS: Final = ("synchronized", "local")
-_HOW: Final = "_tfmuster_batch_norm"
-
-
-def checked_batch_norm(how: str) -> str:
-    """Return ``how`` if batches can be normalized in this way; else raise a StrategyError."""
-    if how not in BATCH_NORMS:
-        raise StrategyError(
-            f"batch_norm must be one of {', '.join(BATCH_NORMS)}.",
-            found=str(Value(how)),
-            strategy="multi_worker_mirrored",
-            reason="batch-norm",
-        )
-    return how
-
-
-def set_batch_norm(strategy: tf.distribute.Strategy, how: str) -> None:
-    """Set how the models of ``strategy``, an MWMS, normalize batches."""
-    setattr(strategy.extended, _HOW, checked_batch_norm(how))
-
-
-def wanted_batch_norm() -> str:
-    """Return what the environment names, also for programs without tfmuster; else ``"synchronized"``."""
-    return checked_batch_norm(os.environ.get(BATCH_NORM_VARIABLE) or "synchronized")
-
 
 def synchronized(layer: keras.layers.Layer, strategy: tf.distribute.Strategy) -> bool:
     """Return whether a layer normalizes with the rows of all workers in a step of ``fit``."""
@@ -55,8 +27,7 @@ def synchronized(layer: keras.layers.Layer, strategy: tf.distribute.Strategy) ->
 
     if not (isinstance(layer, keras.layers.BatchNormalization) and multi_worker(strategy)):
         return False
-    how = getattr(strategy.extended, _HOW, None) or wanted_batch_norm()
-    return layer.synchronized or how == "synchronized"
+    return layer.synchronized or BATCH_NORM.of(strategy) == "synchronized"
 
 
 def patch_batch_statistics() -> None:

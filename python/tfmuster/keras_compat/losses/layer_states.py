@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ..process import worker_of
 from ..step_rows import place_of_rows, share_of_rows
 from ..sums.collectives import narrowed, replica_sum, widened
-from .loss_parts import SAME, counts_rows, has_rows, knows_rows, times, without_rows
+from .graph_rows import SAME, counts_rows, has_rows, knows_rows, without_rows
+from .loss_parts import times
 
 if TYPE_CHECKING:
     import keras

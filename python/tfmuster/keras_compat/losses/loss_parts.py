@@ -24,12 +24,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ...system.user_code import module_of
 from .. import seams
 from ..process import tell
+from .graph_rows import SAME, TENSORS, counts_rows, has_rows, is_of_all_rows, without_rows
 
 if TYPE_CHECKING:
     import keras
@@ -39,10 +40,23 @@ if TYPE_CHECKING:
     Factor: TypeAlias = tf.Tensor | float | None
 
 
-_step = threading.local()
+class _Step(threading.local):
+    """What is known of the loss of the step that this thread traces."""
 
-#: Operations that give out what they get in, up to its type and shape.
-SAME = frozenset({"Identity", "Cast", "Reshape", "Squeeze", "EnsureShape", "CheckNumerics"})
+    def __init__(self) -> None:
+        #: The worker's share of the rows, a scalar float32; None outside of a step.
+        self.share: Any = None
+        #: The losses that the step has called, by their ids.
+        self.called: dict[int, keras.losses.Loss] = {}
+        #: Whether one of Keras's losses is computed in it.
+        self.of_keras = False
+        #: Whether a term was a function of means of rows.
+        self.guessed = False
+        self.additional = False
+        self.only_building = False
+
+
+_step = _Step()
 
 
 class Term(NamedTuple):
@@ -62,12 +76,8 @@ def begin(share: tf.Tensor | None, rows: Sequence[tf.Tensor] = ()) -> None:
     if share is not None:
         _step.called = {}
         _step.guessed = False
-    _step.share = share
-    _step.rows = {id(tensor): tensor for tensor in rows}
-    _step.of_all = {}
-    _step.parts = {}
-    _step.of_keras = False
-    _step.additional = False
+    _step.share, _step.of_keras, _step.additional = share, False, False
+    TENSORS.begin(rows)
 
 
 @contextlib.contextmanager
@@ -94,7 +104,7 @@ def is_additional() -> bool:
     """Return whether a number is what a layer has given to ``add_loss()``, and its graph is known."""
     import tensorflow as tf
 
-    return getattr(_step, "additional", False) and not tf.executing_eagerly()
+    return _step.additional and not tf.executing_eagerly()
 
 
 def note_call(loss: keras.losses.Loss) -> None:
@@ -104,12 +114,12 @@ def note_call(loss: keras.losses.Loss) -> None:
 
 def called_losses() -> list[keras.losses.Loss]:
     """Return the losses that the step has called which was traced last."""
-    return list(getattr(_step, "called", {}).values())
+    return list(_step.called.values())
 
 
 def has_guessed() -> bool:
     """Return whether a term was a function of means of rows, which the workers' mean does not equal."""
-    return getattr(_step, "guessed", False)
+    return _step.guessed
 
 
 def may_have_terms(model: keras.Model) -> bool:
@@ -126,42 +136,12 @@ def has_own_loss(model: keras.Model) -> bool:
     return any(getattr(type(model), name) is not getattr(keras.Model, name) for name in names)
 
 
-def knows_rows() -> bool:
-    """Return whether the number of rows is unknown while the step is traced, which tells what has rows."""
-    return any(has_rows(rows) for rows in _step.rows.values())
-
-
 def mark_part(tensor: tf.Tensor) -> tf.Tensor:
     """Note that the workers' values of a scalar of Keras add up to that of one process; return it."""
-    if getattr(_step, "share", None) is not None and hasattr(tensor, "shape") and tensor.shape.rank == 0:
-        _step.parts[id(tensor)] = tensor  # kept, so that no other tensor gets its id
+    if _step.share is not None and hasattr(tensor, "shape") and tensor.shape.rank == 0:
+        TENSORS.parts[id(tensor)] = tensor
         _step.of_keras = True
     return tensor
-
-
-def mark_all_rows(tensor: tf.Tensor) -> None:
-    """Note that a tensor has the rows of all workers."""
-    _step.of_all[id(tensor)] = tensor
-
-
-def is_of_all_rows(tensors: object) -> bool:
-    """Return whether tensors of the step are computed from rows of all workers, and not from this worker's.
-
-    What each worker computes from them is that of one process, of which a part is the worker's share.
-    """
-    import tensorflow as tf
-
-    if not getattr(_step, "of_all", None):
-        return False
-    sources = {
-        id(ancestor)
-        for tensor in tf.nest.flatten(tensors, expand_composites=True)
-        if hasattr(tensor, "graph")
-        for ancestor in _ancestors(tensor)
-    }
-    # A part of a loss has its share already.
-    others = _step.rows.keys() | _step.parts.keys()
-    return not sources.isdisjoint(_step.of_all) and sources.isdisjoint(others)
 
 
 def as_part(tensor: tf.Tensor) -> tf.Tensor:
@@ -173,7 +153,7 @@ def as_part(tensor: tf.Tensor) -> tf.Tensor:
         if term.has_value:
             value = term.tensor * _weight(term)
             total = value if total is None else total + tf.cast(value, total.dtype)
-    _step.parts[id(total)] = total
+    TENSORS.parts[id(total)] = total
     return total
 
 
@@ -203,17 +183,13 @@ def patch_tapes() -> None:
         *args: object,
         **kw: object,
     ) -> Any:
-        if getattr(_step, "only_building", False):
+        if _step.only_building:
             return tf.nest.map_structure(lambda v: tf.zeros(v.shape, v.dtype), sources)
-        if (
-            getattr(_step, "share", None) is None
-            or output_gradients is not None
-            or not _are_variables(sources)
-        ):
+        if _step.share is None or output_gradients is not None or not _are_variables(sources):
             return stock(self, target, sources, output_gradients, *args, **kw)
         # The tape knows the terms, but not a new sum of them that is made after it was closed.
         terms = [term for number in tf.nest.flatten(target) for term in _terms_of_target(number)]
-        if all(id(term.tensor) in _step.parts and term.factor is None for term in terms):
+        if all(id(term.tensor) in TENSORS.parts and term.factor is None for term in terms):
             return stock(self, target, sources, None, *args, **kw)
         return stock(self, [term.tensor for term in terms], sources, [*map(_weight, terms)], *args, **kw)
 
@@ -240,7 +216,7 @@ def _terms_of_target(target: object) -> list[Term]:
 
 def _terms(tensor: tf.Tensor, factor: Factor = None) -> list[Term]:
     """Return the terms of a scalar of the current step."""
-    if id(tensor) in _step.parts:
+    if id(tensor) in TENSORS.parts:
         return [Term(tensor, factor, adds_up=True)]
     if is_of_all_rows(tensor):
         return [Term(tensor, factor, adds_up=False)]
@@ -307,70 +283,3 @@ def _over_rows(tensor: tf.Tensor) -> str | None:
             return str(tensor.op.type)
         tensor = whole
     return None
-
-
-#: Operations whose results are sizes.
-_SIZES = frozenset({"Shape", "Size"})
-
-
-def _ancestors(tensor: tf.Tensor, *, until: Container[str] = ()) -> Iterator[Any]:
-    """Yield a tensor of a graph and all from which it is computed there, not beyond some operations."""
-    seen, waiting = set(), [tensor]
-    while waiting:
-        ancestor = waiting.pop()
-        if id(ancestor) not in seen:
-            seen.add(id(ancestor))
-            yield ancestor
-            known = ancestor.op.type in until or id(ancestor) in _step.of_all
-            if not known and not _is_size_of_a_row(ancestor):
-                waiting += ancestor.op.inputs
-
-
-def without_rows(tensor: tf.Tensor) -> bool:
-    """Return whether a scalar is computed from weights and constants alone."""
-    if not hasattr(tensor, "graph"):
-        return True
-    # Nothing but the number of rows is unknown when a step is traced.
-    return all(
-        source.shape.rank is not None and None not in list(source.shape) and id(source) not in _step.parts
-        for source in _ancestors(tensor)
-    )
-
-
-def is_of_the_batch(tensor: tf.Tensor) -> bool:
-    """Return whether a tensor is computed from the batch of the step, or may be."""
-    if not getattr(_step, "rows", None) or not hasattr(tensor, "graph"):
-        return True
-    # What is not of this graph comes in by a placeholder.
-    return any(
-        id(ancestor) in _step.rows or ancestor.op.type == "Placeholder" for ancestor in _ancestors(tensor)
-    )
-
-
-def counts_rows(tensor: tf.Tensor) -> bool:
-    """Return whether a scalar is the size of something with rows."""
-    if not hasattr(tensor, "graph"):
-        return False
-    operations = [ancestor.op for ancestor in _ancestors(tensor, until=_SIZES)]
-    return {operation.type for operation in operations}.isdisjoint(("Sum", "Mean")) and any(
-        operation.type in _SIZES and has_rows(operation.inputs[0]) for operation in operations
-    )
-
-
-def has_rows(tensor: tf.Tensor) -> bool:
-    """Return whether the size of a tensor's first axis is unknown when a step is traced."""
-    return tensor.shape.rank is None or tensor.shape[:1] == [None]
-
-
-def _is_size_of_a_row(tensor: tf.Tensor) -> bool:
-    """Return whether a tensor is taken from the sizes of another, without its number of rows."""
-    import tensorflow as tf
-
-    if tensor.op.type != "StridedSlice" or tensor.op.inputs[0].op.type != "Shape":
-        return False
-    begin = tf.get_static_value(tensor.op.inputs[1])
-    axes = tensor.op.inputs[0].shape[0]
-    # A mask means that the slice begins with the first axis.
-    if begin is None or tensor.op.get_attr("begin_mask") or (begin[0] < 0 and axes is None):
-        return False
-    return bool(begin[0] % axes if begin[0] < 0 else begin[0])

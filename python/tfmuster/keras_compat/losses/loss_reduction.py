@@ -24,6 +24,7 @@ from ..process import multi_worker
 from ..step_rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
 from ..sums.collectives import narrowed, replica_sum, widened
 from . import loss_parts
+from .graph_rows import is_of_all_rows, mark_all_rows
 
 if TYPE_CHECKING:
     import keras
@@ -49,7 +50,7 @@ def patch_loss() -> None:
         if share_of_rows() is None:
             return stock_call(self, y_true, y_pred, sample_weight)
         loss_parts.note_call(self)
-        if loss_parts.is_of_all_rows((y_true, y_pred)):
+        if is_of_all_rows((y_true, y_pred)):
             with whole_batch():
                 whole = stock_call(self, y_true, y_pred, sample_weight)
             return loss_parts.mark_part(whole * tf.cast(share_of_rows(), whole.dtype))
@@ -230,7 +231,7 @@ def all_rows(tensor: tf.Tensor) -> tf.Tensor:
         )
     own = _that_count(tf.convert_to_tensor(tensor))
     everyone = tf.ensure_shape(_gather(own, of_all=True), [None, *own.shape[1:]])
-    loss_parts.mark_all_rows(everyone)
+    mark_all_rows(everyone)
     return everyone
 
 

@@ -12,7 +12,6 @@ What differs ends the job, and all workers get back the values from before the s
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,20 +20,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import tensorflow as tf
 
-from ...environment import VERIFICATIONS, VERIFY_VARIABLE
 from ...errors import StrategyError
 from ...system.activity import ACTIVITY
 from ...system.limits import free_memory, used_memory
-from ...words import Value, Words
 from .. import seams
 from ..agreement.documents import Call
+from ..choices import GRADIENT_DTYPE, VERIFY
 from ..losses.loss_parts import called_losses
 from ..process import tell, worker_of
 from ..rows import LocalBatch, absent_to_none
 from ..step_rows import as_one_process
 from ..steps.tracing import compiled
 from ..sums.collectives import sum_of_workers
-from ..sums.gradients import gradient_dtype
 from ..sums.recording import GradientRecord
 from .differences import (
     TOLERANCES,
@@ -74,24 +71,11 @@ _ROUNDING: Final = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 _LAST_BITS: Final = 4.0
 
 
-def wanted_verification() -> str:
-    """Return when first steps are to be proven: what the environment says, else ``"auto"``."""
-    how = os.environ.get(VERIFY_VARIABLE) or "auto"
-    if how not in VERIFICATIONS:
-        raise StrategyError(
-            f"verify must be one of {', '.join(VERIFICATIONS)}.",
-            found=str(Words("{} in {}", Value(how), VERIFY_VARIABLE)),
-            strategy="multi_worker_mirrored",
-            reason="verify",
-        )
-    return how
-
-
 class Proof:
     """The proof of a model's step, which is due with its first batch."""
 
     def __init__(self, model: keras.Model, step: Callable[[Tensors], Tensors]) -> None:
-        self._model, self._step, self._how = model, step, wanted_verification()
+        self._model, self._step, self._how = model, step, VERIFY.checked()
         self._strategy = model.distribute_strategy
         wanted = self._how == "always" or (self._how == "auto" and bool(own_parts(model)))
         #: Whether the next step is to be proven.
@@ -182,7 +166,8 @@ class Proof:
     def _obstacle(self) -> str | None:
         """Return what keeps this step from being computed as one process would: the same on all workers."""
         workers = worker_of(self._strategy)[1]
-        limits = [self._seconds * workers > _MOST_SECONDS, self._bytes * workers > free_memory()]
+        is_slow = self._how == "auto" and self._seconds * workers > _MOST_SECONDS
+        limits = [is_slow, self._bytes * workers > free_memory()]
         slow, large = sum_of_workers(self._strategy, np.array(limits, np.int32)).numpy()
         if slow:
             return f"that would take longer than {_MOST_SECONDS:.0f} s"
@@ -310,7 +295,7 @@ class Proof:
         """Return the least exact way in which a step computes, of those in ``TOLERANCES``."""
         layers = seams.FLATTEN_LAYERS.of(self._model)()
         ways = {str(layer.compute_dtype) for layer in layers} | {type(layer).__name__ for layer in layers}
-        ways |= {gradient_dtype(self._strategy), *(["XLA"] if self._model.jit_compile else [])}
+        ways |= {GRADIENT_DTYPE.of(self._strategy), *(["XLA"] if self._model.jit_compile else [])}
         return max(ways & TOLERANCES.keys(), key=lambda way: TOLERANCES[way])
 
 

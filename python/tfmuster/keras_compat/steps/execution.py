@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,6 @@ import tensorflow as tf
 
 from ...errors import TfmusterError
 from ...system.activity import ACTIVITY
-from ...system.user_code import module_of
 from ...words import Argument
 from .. import seams
 from ..agreement.comparison import agree_on_end, ended_before
@@ -19,49 +17,19 @@ from ..agreement.documents import Call
 from ..agreement.waiting import ended_before_whom
 from ..data.data_errors import of_whole_batch, readers_errors
 from ..data.worker_batches import Taken, batch_of, keep_totals, take, totals_of, yields_worker_batches
-from ..losses.batch_statistics import synchronized
-from ..losses.layer_states import states_of_step
-from ..losses.loss_parts import has_own_loss, may_have_terms
-from ..losses.metrics import Log, metrics_of_step
+from ..losses.loss_parts import has_own_loss
 from ..process import tell, worker_of
 from ..proof.first_step import Proof
 from ..row_sums import weight_of_step
-from ..rows import (
-    LocalBatch,
-    Tensors,
-    WorkerBatch,
-    absent_to_none,
-    as_tensors,
-    local_batch,
-    of_any_size,
-    part_of,
-)
-from ..step_rows import rows_of_step, running
-from ..sums.collectives import pack, replica_sum, unpack
+from ..rows import LocalBatch, Tensors, WorkerBatch, as_tensors, local_batch
 from ..sums.instance_keys import mark_loop
 from .epochs import MOST_STEPS, StepsPerExecution
-from .tracing import compiled, inlined
+from .replica_step import ReplicaStep
+from .tracing import inlined
 
 if TYPE_CHECKING:
     import keras
     import numpy as np
-
-
-def moving_statistics(model: keras.Model) -> list[keras.Variable]:
-    """Return the weights that each worker's layers update of its own rows, such as moving means."""
-    return [
-        variable
-        for layer in seams.FLATTEN_LAYERS.of(model)()
-        if not synchronized(layer, model.distribute_strategy)
-        for variable in seams.NON_TRAINABLE.of(layer, [])
-        if "float" in str(variable.dtype)
-    ]
-
-
-def own_states(model: keras.Model) -> list[keras.Variable]:
-    """Return the weights that layers of the program set themselves."""
-    layers = (one for one in seams.FLATTEN_LAYERS.of(model)() if not module_of(one).startswith("keras."))
-    return [variable for layer in layers for variable in seams.NON_TRAINABLE.of(layer, [])]
 
 
 def _note_end(done: int | np.int32) -> bool:
@@ -99,20 +67,13 @@ class Executions:
                 "parts",
             )
         self._model, self.pace, self._strategy = model, pace, model.distribute_strategy
-        #: Whether steps are traced for any number of rows, which tells sums from means; and whether one is.
-        self._of_any_size = not model.run_eagerly and may_have_terms(model)
-        self._tracing = False
-        self._step = inlined(step) if isinstance(step, tf.types.experimental.PolymorphicFunction) else step
         # Else TensorFlow rejects a gradient all-reduce in a branch (gradient accumulation) or a loop.
         seams.USE_MERGE_CALL.set(self._strategy.extended, lambda: False)
         self._worker, self._workers = worker_of(self._strategy)
-        self._proof = Proof(model, self._step)
-        #: Whether an execution that is traced records its gradients.
-        self._record: tf.Tensor = None
-        #: The weights, by their ids, to which a step assigns values of the whole batch.
-        self._whole_states: set[int] = set()
-        #: Of what a step returns, in the order of tf.nest; known when the step has been traced.
-        self._sources: list[Log] = []
+        if isinstance(step, tf.types.experimental.PolymorphicFunction):
+            step = inlined(step)
+        self._proof = Proof(model, step)
+        self._step = ReplicaStep(model, step, self._proof.recording)
         self._make()
 
     def _make(self) -> None:
@@ -214,12 +175,10 @@ class Executions:
         try:
             return self._proof.run(execute, *args)
         except Exception as error:
-            again = self._of_any_size and self._tracing and not isinstance(error, TfmusterError)
-            if not again:
+            if isinstance(error, TfmusterError) or not self._step.needs_number_of_rows():
                 if (cause := of_whole_batch(error, self._workers)) is not None:
                     raise cause from error
                 raise
-        self._of_any_size = self._tracing = False
         result = self._traced(execute, *args)
         tell(
             "loss",
@@ -241,20 +200,20 @@ class Executions:
         logs, the first element, what :func:`take` needs next, and the sums of the rows.
         """
         first = take(iterator, totals, self._strategy)
-        self._record = record
+        self._step.record = record
         per_worker = yields_worker_batches(iterator)
         spec: list[tf.TypeSpec] = []
 
         def run() -> tuple[Tensors, tuple[tf.Tensor, tf.Tensor]]:
             if self.pace is None and self._model.steps_per_execution == 1:
                 part = batch_of(first)
-                return self._on_replica(part, per_worker), (first.totals, _sums(part))
+                return self._step(part, per_worker), (first.totals, _sums(part))
             return self._several(iterator, first, steps)
 
         def train() -> tuple[tf.experimental.Optional, tf.Tensor, tf.Tensor]:
             # Whether an execution has a step, and so a collective operation, is known only here.
             tf.numpy_function(_count_execution, [], tf.bool)
-            values, read = self._finish(run, tells)
+            values, read = self._step.finish(run, tells)
             outputs = tf.experimental.Optional.from_value(values)
             spec.append(outputs.element_spec)
             return outputs, *read
@@ -268,12 +227,9 @@ class Executions:
 
     def _batch_execution(self, part: LocalBatch, record: tf.Tensor) -> Tensors:
         """Run one step on the rows of a batch, and return its logs."""
-        self._record = record
-        (logs, _), _ = self._finish(lambda: (self._on_replica(part), ()), tf.constant(0.0))
+        self._step.record = record
+        (logs, _), _ = self._step.finish(lambda: (self._step(part), ()), tf.constant(0.0))
         return logs
-
-    def _on_replica(self, part: Tensors, per_worker: bool = False) -> Tensors:
-        return self._strategy.run(self._replica_step, args=(part, per_worker))
 
     def _several(
         self, iterator: tf.data.Iterator, first: Taken, steps: tf.Tensor
@@ -286,7 +242,7 @@ class Executions:
         def body(done: tf.Tensor, _: object, taken: Taken, sums: tf.Tensor) -> tuple[object, ...]:
             mark_loop(done, most_steps)
             part = batch_of(taken)
-            latest = tf.experimental.Optional.from_value(self._on_replica(part, per_worker))
+            latest = tf.experimental.Optional.from_value(self._step(part, per_worker))
             # The loop's initial value needs the type that is known only after tracing the body.
             seams.OPTIONAL_SPEC.set(start, latest.element_spec)
             taken = tf.cond(
@@ -306,79 +262,3 @@ class Executions:
         )
         seams.OPTIONAL_SPEC.set(outputs, seams.OPTIONAL_SPEC.of(start))
         return outputs.get_value(), (last.totals, sums)
-
-    def _replica_step(self, part: Tensors, per_worker: bool) -> Tensors:
-        """Run the step on this worker's rows of a batch."""
-        if not isinstance(part, LocalBatch):
-            with running(), compiled(self._model):
-                outputs = self._step(absent_to_none(part))
-            self._sources[:] = [Log(None, 0, False) for _ in tf.nest.flatten(outputs)]
-            return outputs
-        self._tracing = True
-        data = of_any_size(part.data) if self._of_any_size else part.data
-        statistics = moving_statistics(self._model)
-        before = [tf.identity(v.value) for v in statistics]
-        first, _ = part_of(part.global_rows, self._worker, self._workers)
-        if per_worker:
-            # The workers' own rows have no order, so each begins after all that there can be before.
-            first = part.global_rows * self._worker
-        with rows_of_step(part._replace(data=data), first), metrics_of_step(self._model) as metrics:
-            counts = {id(v): tf.identity(v.value) for v in metrics.counted()}
-            recording, states = self._proof.recording(self._record), states_of_step(own_states(self._model))
-            with compiled(self._model), recording, states as self._whole_states:
-                outputs = self._step(absent_to_none(data))
-            values, self._sources[:] = metrics.logs(outputs)
-            outputs = tf.nest.pack_sequence_as(outputs, values)
-        # A worker without rows has read a placeholder row, which must not change any state.
-        for variable in metrics.counted():
-            variable.assign(tf.where(part.rows > 0, variable.value, counts[id(variable)]))
-        for variable, old in zip(statistics, before, strict=True):
-            if id(variable) in self._whole_states:
-                continue
-            new = variable.value
-            if per_worker:
-                # The mean over the workers of these changes weighs each worker by its rows.
-                weight = tf.cast(part.rows * self._workers, variable.dtype) / tf.cast(
-                    part.global_rows, variable.dtype
-                )
-                new = old + (new - old) * weight
-            variable.assign(tf.where(part.rows > 0, new, old))
-        self._tracing = False
-        return outputs
-
-    def _finish(
-        self, steps: Callable[[], tuple[Tensors, tuple[tf.Tensor, ...]]], tells: tf.Tensor
-    ) -> tuple[Tensors, tuple[tf.Tensor, ...]]:
-        """Run steps, and let the workers agree on their logs and on what changed without the optimizer."""
-        before = self._strategy.run(lambda: [tf.identity(v.value) for v in moving_statistics(self._model)])
-        outputs, read = steps()
-        return self._strategy.run(self._agree, args=((outputs, tells), before)), read
-
-    def _agree(self, outputs: Tensors, before: list[tf.Tensor]) -> Tensors:
-        """Return the logs of all rows; change statistics by the mean of the workers' changes."""
-        statistics = moving_statistics(self._model)
-        moves = [v.value - old for v, old in zip(statistics, before, strict=True)]
-        values = [tf.convert_to_tensor(t) for t in tf.nest.flatten(outputs)]
-        metrics = {id(log.metric): log.metric for log in self._sources if log.metric is not None}
-        states = {key: [v.value for v in metric.variables] for key, metric in metrics.items()}
-        tensors = [*values, *moves, *itertools.chain(*states.values())]
-        # One collective for all of them.
-        sums = iter(unpack(replica_sum(pack(tensors)), tensors) if tensors else [])
-        of_values = [next(sums) for _ in values]
-        for variable, old, _ in zip(statistics, before, moves, strict=True):
-            change = next(sums) / self._workers
-            if id(variable) not in self._whole_states:
-                variable.assign(old + change)
-        results = {
-            key: tf.nest.flatten(metrics[key].stateless_result([next(sums) for _ in state]))
-            for key, state in states.items()
-        }
-        logs = [
-            total
-            if log.adds_up
-            else tf.cast(tf.cast(total, tf.float32) / self._workers, total.dtype)  # may be of any type
-            if log.metric is None
-            else results[id(log.metric)][log.place]
-            for total, log in zip(of_values, [*self._sources, Log(None, 0, False)], strict=True)
-        ]
-        return tf.nest.pack_sequence_as(outputs, logs)

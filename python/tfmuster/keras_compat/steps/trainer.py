@@ -25,7 +25,8 @@ from ..process import is_chief, multi_worker, tell, worker_of
 from ..rows import OfLength, attached_pipeline, without_autotuning, worker_rows
 from .callbacks import may_choose
 from .epochs import StepsPerExecution, remember_epochs, state_of, training_epochs
-from .execution import Executions, moving_statistics
+from .execution import Executions
+from .replica_step import moving_statistics
 from .tracing import build
 
 if TYPE_CHECKING:

@@ -14,10 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...collectives import current_group
-from ...environment import COMMUNICATION_VARIABLE
-from ...errors import StrategyError
 from ...system.limits import usable_cores
-from ...words import Value, Words
 from .. import seams
 from ..agreement.waiting import inside_collective
 from ..process import multi_worker, worker_of
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
 
     from ...collectives import Group
 
-COMMUNICATIONS: Final = ("auto", "tcp", "tensorflow", "ring", "nccl")
 _TYPES: Final = ("float32", "float64", "int32", "int64")
 
 #: Bytes of gradients that are sent together, while backpropagation continues. Within a machine all are summed
@@ -39,22 +35,6 @@ _BUCKET: Final = 4 * 1024 * 1024
 #: Bytes of one of TensorFlow's collectives between CPUs. It copies each several times, and smaller ones at
 #: the same time (docs/performance.md).
 _PACK: Final = 4 * 1024 * 1024
-
-
-def checked_communication(communication: str) -> str:
-    """Return the communication, by default the environment's. Raise a StrategyError for unknown values."""
-    where = ""
-    if communication == "auto":
-        communication = os.environ.get(COMMUNICATION_VARIABLE) or "auto"
-        where = f" in {COMMUNICATION_VARIABLE}"
-    if communication not in COMMUNICATIONS:
-        raise StrategyError(
-            f"communication must be one of {', '.join(COMMUNICATIONS)}.",
-            found=Words("{}{}", Value(communication), where),
-            strategy="multi_worker_mirrored",
-            reason="communication",
-        )
-    return communication
 
 
 def sums_directly(communication: str) -> bool:

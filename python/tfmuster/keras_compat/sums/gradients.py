@@ -6,16 +6,13 @@ The 16-bit types halve the bytes of each step's all-reduce. They are off by defa
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ...environment import GRADIENT_DTYPE_VARIABLE
-from ...errors import StrategyError
-from ...words import Value
 from .. import seams
-from ..losses.loss_parts import SAME, is_of_the_batch
+from ..choices import GRADIENT_DTYPE
+from ..losses.graph_rows import SAME, is_of_the_batch
 from ..process import multi_worker, worker_of
 from ..runtime.scopes import adopt_optimizer
 from .collectives import (
@@ -37,37 +34,6 @@ if TYPE_CHECKING:
     from .recording import Gradient
 
 
-GRADIENT_DTYPES = ("float32", "bfloat16", "float16")
-_DTYPE = "_tfmuster_gradient_dtype"
-
-
-def checked_dtype(dtype: str) -> str:
-    """Return ``dtype`` if gradients can be sent as this data type; else raise a StrategyError."""
-    if dtype not in GRADIENT_DTYPES:
-        raise StrategyError(
-            f"gradient_dtype must be one of {', '.join(GRADIENT_DTYPES)}.",
-            found=str(Value(dtype)),
-            strategy="multi_worker_mirrored",
-            reason="gradient-dtype",
-        )
-    return dtype
-
-
-def set_gradient_dtype(strategy: tf.distribute.Strategy, dtype: str) -> None:
-    """Send the gradients of all optimizers under ``strategy``, an MWMS, as ``dtype``."""
-    setattr(strategy.extended, _DTYPE, checked_dtype(dtype))
-
-
-def wanted_dtype() -> str:
-    """Return the data type that the environment names, also for programs without tfmuster; else float32."""
-    return checked_dtype(os.environ.get(GRADIENT_DTYPE_VARIABLE) or "float32")
-
-
-def gradient_dtype(strategy: tf.distribute.Strategy) -> str:
-    """Return the type that gradients are sent as; "float32" means the type they are computed in."""
-    return getattr(strategy.extended, _DTYPE, None) or wanted_dtype()
-
-
 def bytes_per_step(model: keras.Model, strategy: tf.distribute.Strategy) -> float:
     """Return the bytes that each worker sends per step for the gradients of all of a model's weights.
 
@@ -77,7 +43,7 @@ def bytes_per_step(model: keras.Model, strategy: tf.distribute.Strategy) -> floa
     import tensorflow as tf
 
     workers = worker_of(strategy)[1]
-    dtype = gradient_dtype(strategy)
+    dtype = GRADIENT_DTYPE.of(strategy)
     values = sum(
         math.prod(variable.shape) * tf.as_dtype(variable.dtype if dtype == "float32" else dtype).size
         for variable in model.trainable_variables
@@ -141,7 +107,7 @@ def _sum_gradients(
 
     gradients = list(gradients)
     strategy = seams.OPTIMIZER_STRATEGY.of(optimizer)
-    direct, dtype = group_of(strategy) is not None, gradient_dtype(strategy)
+    direct, dtype = group_of(strategy) is not None, GRADIENT_DTYPE.of(strategy)
     # In eager mode the replicas' collectives run one after another, which only Keras's code handles.
     compressed = dtype != "float32" and not tf.executing_eagerly()
 
