@@ -49,6 +49,11 @@ class TfmusterError(Exception):
     #: Fields that are None if they are not given.
     optional: ClassVar[tuple[str, ...]] = ()
 
+    # TensorFlow makes a StagingError of what is raised in a traced function, and Keras an error without the
+    # fields of what is raised in a layer. Both leave those alone that have these attributes.
+    ag_pass_through: ClassVar[bool] = True
+    _keras_call_info_injected: ClassVar[bool] = True
+
     def __init__(
         self, message: str, *, found: str | None = None, fix: str | None = None, **fields: Any
     ) -> None:

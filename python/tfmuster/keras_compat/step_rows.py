@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..errors import DataError
 from . import seams
 from .losses import loss_parts
 from .rows import LocalBatch
@@ -49,14 +50,18 @@ def in_step() -> bool:
 
 
 @contextlib.contextmanager
-def rows_of_step(part: LocalBatch, first: tf.Tensor) -> Iterator[None]:
-    """Inside the block, a step works on these rows of a global batch, where they begin with row ``first``."""
+def rows_of_step(part: LocalBatch, first: tf.Tensor, *, together: bool = True) -> Iterator[None]:
+    """Inside the block, a step works on these rows of a global batch, where they begin with row ``first``.
+
+    Without ``together``, other workers may have no such step.
+    """
     import tensorflow as tf
 
     shapes = [getattr(tensor, "shape", None) for tensor in tf.nest.flatten(part.data)]
     lengths = {shape[0] for shape in shapes if shape is not None and shape.rank}
     traced = lengths.pop() if len(lengths) == 1 else None
     _step.place = PlaceOfRows(part.rows, part.global_rows, first, traced)
+    _step.together = together
     _step.share = tf.cast(part.rows, tf.float32) / tf.cast(part.global_rows, tf.float32)
     loss_parts.begin(_step.share, tf.nest.flatten(part.data, expand_composites=True))
     try:
@@ -70,6 +75,17 @@ def rows_of_step(part: LocalBatch, first: tf.Tensor) -> Iterator[None]:
 def place_of_rows() -> PlaceOfRows | None:
     """Return where the rows of the current step are in the global batch; None outside of a step."""
     return getattr(_step, "place", None)
+
+
+def check_together(what: str) -> None:
+    """Raise a DataError if other workers may have no such step: ``what`` needs the rows of all."""
+    if place_of_rows() is not None and not _step.together:
+        raise DataError(
+            "What looks at the rows of all workers can't predict each worker's own.",
+            found=f"{what}, and the workers may have other numbers of batches",
+            fix="predict the same data on all workers, without own_rows()",
+            reason="predict-together",
+        )
 
 
 def share_of_rows() -> tf.Tensor:

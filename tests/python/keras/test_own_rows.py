@@ -61,3 +61,5 @@ def test_what_can_not_be_read_is_refused_on_every_worker(results: tuple[Path, Pa
         assert "data own-rows: x is a _BatchDataset, which yields batches with labels and weights" in output
         assert f"data lengths-differ: {rows - 1}, {rows}" in output
         assert "data batch-size: 0" in output
+        assert "data predict-together: the layer of_the_batch normalizes with the batch" in output
+        assert "data predict-together: the model calls all_rows()" in output

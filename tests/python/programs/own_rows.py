@@ -4,6 +4,7 @@ Usage: own_rows.py FOLDER [SCENARIO...]; writes FOLDER/<scenario>-<worker>.npz. 
 process that trains on the workers' batches, put together.
 """
 
+import functools
 import json
 import os
 import sys
@@ -297,6 +298,16 @@ def shard_and_off():
     return {"history": {"seen": history["seen"]}, "model": network()}
 
 
+class OfTheBatch(keras.layers.BatchNormalization):
+    def call(self, x):
+        return super().call(x, training=True)
+
+
+class AllRows(keras.layers.Layer):
+    def call(self, x):
+        return x - keras.ops.mean(tfmuster.all_rows(x), axis=0)
+
+
 @scenario
 def refusals():
     found = []
@@ -312,6 +323,9 @@ def refusals():
     if config:
         ends = dataset() if worker else dataset().repeat()
         refused(lambda: network().fit(tfmuster.own_rows(ends), verbose=0))
+        for layer in (OfTheBatch, AllRows):
+            model = network(middle=[layer])
+            refused(functools.partial(model.predict, tfmuster.own_rows(dataset()), verbose=0))
     refused(lambda: tfmuster.own_rows(dataset(), batch_size=3))
     refused(lambda: tfmuster.own_rows(mine[0], mine[1][1:]))
     refused(lambda: tfmuster.own_rows(mine[0], batch_size=0))

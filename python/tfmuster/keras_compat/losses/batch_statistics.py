@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .. import seams
 from ..choices import BATCH_NORM
 from ..process import multi_worker
-from ..step_rows import in_step, share_of_rows
+from ..step_rows import check_together, in_step, share_of_rows
 from ..sums.collectives import replica_sum
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def patch_batch_statistics() -> None:
     def moments(self: Any, inputs: tf.Tensor, mask: tf.Tensor | None) -> Any:
         if not (in_step() and synchronized(self, tf.distribute.get_strategy())):
             return stock(self, inputs, mask)
+        check_together(f"the layer {self.name} normalizes with the batch (training=True)")
         # A worker without rows has a placeholder row.
         share = share_of_rows()
         present = tf.constant(1, inputs.dtype) if share is None else tf.cast(share > 0, inputs.dtype)

@@ -21,7 +21,13 @@ from ...errors import StrategyError
 from ...words import Argument, Words
 from .. import seams
 from ..process import multi_worker
-from ..step_rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
+from ..step_rows import (
+    OneNumberError,
+    check_together,
+    share_of_rows,
+    whole_batch,
+    works_on_whole_batch,
+)
 from ..sums.collectives import narrowed, replica_sum, widened
 from . import loss_parts
 from .graph_rows import is_of_all_rows, mark_all_rows
@@ -229,6 +235,7 @@ def all_rows(tensor: tf.Tensor) -> tf.Tensor:
             strategy="multi_worker_mirrored",
             reason="run-eagerly",
         )
+    check_together("the model calls all_rows()")
     own = _that_count(tf.convert_to_tensor(tensor))
     everyone = tf.ensure_shape(_gather(own, of_all=True), [None, *own.shape[1:]])
     mark_all_rows(everyone)

@@ -62,6 +62,7 @@ def patch_predict() -> None:
             stock_make(self, force=True)
             stock = self.predict_function
             local, of_all = _predict_function(self), _predict_function(self, gather=True)
+            own = _predict_function(self, together=False)
 
             def predict(data: list[object]) -> Tensors:
                 if any(isinstance(value, tf.distribute.DistributedValues) for value in tf.nest.flatten(data)):
@@ -71,7 +72,7 @@ def patch_predict() -> None:
                 only_of_this_worker = len(parts) == len(data) and all(size < 0 for size in sizes)
                 gathered_later = _sizes.get(self)
                 if only_of_this_worker:
-                    return local(data)
+                    return own(data)
                 if gathered_later is None or len(parts) < len(data):
                     with ACTIVITY.execution():
                         return of_all(data)
@@ -107,10 +108,13 @@ def _sees_batches(callback: object) -> bool:
     return not isinstance(callback, keras.callbacks.ProgbarLogger) and overrides(callback, _BATCH_METHODS)
 
 
-def _predict_function(model: keras.Model, *, gather: bool = False) -> Callable[[list[object]], Tensors]:
+def _predict_function(
+    model: keras.Model, *, gather: bool = False, together: bool = True
+) -> Callable[[list[object]], Tensors]:
     """Make the function that ``predict`` calls with a list of local or global batches.
 
-    It returns this worker's predictions, or with ``gather`` those of all workers.
+    It returns this worker's predictions, or with ``gather`` those of all workers. Without ``together``, other
+    workers may have other numbers of batches.
     """
     import tensorflow as tf
 
@@ -123,7 +127,7 @@ def _predict_function(model: keras.Model, *, gather: bool = False) -> Callable[[
         first, _ = part_of(part.global_rows, worker, workers)
         first = tf.where(unknown, part.rows * worker, first)
         part = part._replace(global_rows=tf.where(unknown, part.rows * workers, part.global_rows))
-        with rows_of_step(part, first), compiled(model):
+        with rows_of_step(part, first, together=together), compiled(model):
             outputs = model.predict_step(absent_to_none(part.data))
         read = rows_of(part.data)
 
