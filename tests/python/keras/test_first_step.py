@@ -34,6 +34,7 @@ TRAINS = {
         "the step of a smaller batch of fit equal to one process: 4 gradients, largest difference ",
     ],
     "one batch": ["the first step of fit equal to one process: 4 gradients, largest difference "],
+    "little memory of a worker": ["with that of one process: that would need more than the free memory"],
     "never": [],
     "always": [
         "the first step of fit equal to one process: 4 gradients",

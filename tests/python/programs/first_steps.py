@@ -15,10 +15,12 @@ import keras
 
 from tfmuster.keras_compat.losses import layer_states, loss_parts
 from tfmuster.keras_compat.process import PROCESS, listen
+from tfmuster.keras_compat.proof import first_step
 from tfmuster.keras_compat.sums import gradients as sums_of_gradients
 
 rng = np.random.default_rng(1)
 x, y = rng.normal(size=(59, 6)).astype("float32"), rng.integers(0, 3, 59)
+worker = tfmuster.current_task().index
 notes = []
 listen(lambda about, text, **_: notes.append(f"{about}: {text}"))
 
@@ -146,6 +148,10 @@ STEPS = {
         mock.patch.object(layer_states, "_of_all", lambda value: None),
     ),
     "one batch": (lambda: network(Count()), nothing()),
+    "little memory of a worker": (
+        lambda: network(Count()),
+        mock.patch.object(first_step, "free_memory", lambda: 100 if worker else 2**40),
+    ),
     "never": (retrieval, mock.patch.dict(os.environ, TFMUSTER_VERIFY="never")),
     "always": (network, mock.patch.dict(os.environ, TFMUSTER_VERIFY="always")),
     "auto": (network, nothing()),

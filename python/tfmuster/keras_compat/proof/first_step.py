@@ -12,6 +12,7 @@ What differs ends the job, and all workers get back the values from before the s
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 
 #: A step of all rows may take this many seconds.
 _MOST_SECONDS: Final = 30.0
+_TOO_LARGE: Final = "that would need more than the free memory"
 #: The last bit of types that NumPy lacks, or that a layer computes with although its weights are float32; and
 #: by how many times a last bit weights are changed to see what is rounding.
 _ROUNDING: Final = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
@@ -96,6 +98,12 @@ class Proof:
     def look_again(self) -> None:
         """Prove the next step, too, if its batch has another number of rows than the first one."""
         self.due, self.looks_again = self.due or self.looks_again, False
+
+    def begins(self) -> bool:
+        """Return whether the step that begins is to be proven, and can be."""
+        if self.due and self._too_large():
+            self.leave_out(_TOO_LARGE)
+        return self.due
 
     def recording(self, wanted: tf.Tensor) -> contextlib.AbstractContextManager[None]:
         """Return the context in which to trace a step, so that it records gradients if ``wanted`` is true."""
@@ -171,7 +179,15 @@ class Proof:
         slow, large = sum_of_workers(self._strategy, np.array(limits, np.int32)).numpy()
         if slow:
             return f"that would take longer than {_MOST_SECONDS:.0f} s"
-        return "that would need more than the free memory" if large else None
+        return _TOO_LARGE if large else None
+
+    def _too_large(self) -> bool:
+        """Return whether a worker has no room for the values before the step, and twice its gradients."""
+        weights = self._model.variables
+        states = [one for optimizer in optimizers_of(self._model) for one in optimizer.variables]
+        needed = _bytes_of([*weights, *states]) + 2 * _bytes_of(self._model.trainable_variables)
+        large = np.array([needed > free_memory()], np.int32)
+        return bool(sum_of_workers(self._strategy, large).numpy()[0])
 
     def _verdict(self, part: LocalBatch, spec: Tensors, outputs: Tensors) -> Verdict:
         metrics = self._metrics()
@@ -302,6 +318,10 @@ class Proof:
 def _of_failure(error: Exception) -> Verdict:
     """Return the verdict on a step that one process can't make."""
     return Verdict(f"one process fails ({f'{type(error).__name__}: {error}'.splitlines()[0]})")
+
+
+def _bytes_of(variables: Sequence[keras.Variable | tf.Variable]) -> int:
+    return sum(math.prod(one.shape) * tf.as_dtype(one.dtype).size for one in variables)
 
 
 def _set_generators(states: tuple[Any, Any]) -> None:

@@ -120,7 +120,7 @@ class Executions:
 
     def _run_batch(self, part: LocalBatch, spec: Tensors, *, own_rows: bool = False) -> dict[str, object]:
         """Run one step on this worker's rows of a batch, whose data have the type ``spec``."""
-        proves = self._proof.due
+        proves = self._proof.begins()
         with ACTIVITY.execution():
             logs = self._traced(self._execute_batch, part, tf.constant(proves))
         if proves and not self._proof.prove(part, spec, logs, own_rows=own_rows):
@@ -133,7 +133,7 @@ class Executions:
         begin, pace = time.perf_counter(), self.pace
         call = Call.of(self._model)
         tells = [pace.report() if pace else 0.0, float(call is not None and call.wishes_stop)]
-        proves = self._proof.due
+        proves = self._proof.begins()
         with readers_errors():
             ACTIVITY.enter()
             try:
