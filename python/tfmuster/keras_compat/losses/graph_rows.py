@@ -30,6 +30,7 @@ class StepTensors(threading.local):
         self.of_all: dict[int, tf.Tensor] = {}
         #: Scalars of which the workers' values add up to that of one process.
         self.parts: dict[int, tf.Tensor] = {}
+        self.blocks: dict[int, int] = {}
 
 
 TENSORS = StepTensors()
@@ -130,3 +131,60 @@ def _is_size_of_a_row(tensor: tf.Tensor) -> bool:
     if begin is None or tensor.op.get_attr("begin_mask") or (begin[0] < 0 and axes is None):
         return False
     return bool(begin[0] % axes if begin[0] < 0 else begin[0])
+
+
+def blocks_of(tensor: tf.Tensor) -> int:
+    """Return of how many batches, one after the other, a tensor of the step consists.
+
+    That of a GAN's discriminator is often ``tf.concat([generated, real], axis=0)``.
+    """
+    if not hasattr(tensor, "graph"):
+        return 1
+    known, waiting = TENSORS.blocks, [tensor]
+    while waiting:
+        latest = waiting[-1]
+        sources = _sources_of_rows(latest)
+        missing = [source for source in sources if id(source) not in known]
+        if missing and id(latest) not in known:
+            known[id(latest)] = 1  # in a loop
+            waiting += missing
+            continue
+        waiting.pop()
+        of_sources = [known[id(source)] for source in sources]
+        if latest.op.type == "ConcatV2" and _axis(latest) == 0:
+            known[id(latest)] = sum(of_sources)
+        else:
+            known[id(latest)] = max(of_sources, default=1)
+    return known[id(tensor)]
+
+
+def source_of_shape(shape: tf.Tensor) -> tf.Tensor | None:
+    """Return the tensor of which a shape has the number of rows; None if it can't be read off the graph."""
+    while hasattr(shape, "graph"):
+        kind, inputs = shape.op.type, shape.op.inputs
+        if kind == "Shape":
+            return inputs[0]
+        if kind not in ("Pack", "StridedSlice", "Cast", "Identity", "ConcatV2"):
+            return None
+        shape = inputs[0]
+    return None
+
+
+#: Operations whose result has other rows than their argument.
+_OTHER_ROWS = frozenset({"GatherV2", "GatherNd", "Split", "SplitV", "Slice", "Unpack", *_SIZES})
+
+
+def _sources_of_rows(tensor: tf.Tensor) -> list[tf.Tensor]:
+    """Return the tensors from which the rows of a tensor come, in their order."""
+    cuts_rows = tensor.op.type == "StridedSlice" and not tensor.op.get_attr("end_mask") & 1
+    if tensor.op.type in _OTHER_ROWS or cuts_rows or not has_rows(tensor):
+        return []
+    return [source for source in tensor.op.inputs if has_rows(source)]
+
+
+def _axis(tensor: tf.Tensor) -> int | None:
+    """Return along which axis tensors have been concatenated, if it is known."""
+    import tensorflow as tf
+
+    axis = tf.get_static_value(tensor.op.inputs[-1])
+    return None if axis is None else int(axis) % (tensor.shape.rank or 1)

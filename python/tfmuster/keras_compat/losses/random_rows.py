@@ -8,6 +8,9 @@ depends on the seed and *i* only (Salmon et al., "Parallel random numbers: as ea
 worker starts its uniform and normal numbers in the middle, at no cost. Other distributions use up a varying
 count of numbers: they are drawn for the whole batch and cut.
 
+A tensor may have the rows of several batches: one after the other (``tf.concat([generated, real], axis=0)``),
+which the graph shows, or each row several times, where a layer has flattened a batch.
+
 In a loop without ``fit``, each worker is taken to have as many rows as the others, in their order, as in a
 whole batch that TensorFlow has distributed.
 
@@ -20,20 +23,43 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ...system.register import Seam
 from .. import seams
 from ..process import multi_worker, worker_of
 from ..step_rows import place_of_rows
 from ..sums.collectives import replica_sum
+from .graph_rows import blocks_of, source_of_shape
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
     Draw: TypeAlias = Callable[..., tf.Tensor]
-    Span: TypeAlias = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
     Number: TypeAlias = float | tf.Tensor
+
+
+class Span(NamedTuple):
+    """Which numbers a worker has of those that are drawn for a whole batch; scalars of type int64."""
+
+    #: The shape for the whole batch.
+    whole: tf.Tensor
+    #: The worker's first row in each block, and its rows of a block.
+    first: tf.Tensor
+    rows: tf.Tensor
+    #: How many blocks there are, each with the rows of all workers.
+    blocks: int = 1
+
+    @property
+    def of_block(self) -> tf.Tensor:
+        """The rows of all workers in a block."""
+        return self.whole[0] // self.blocks
+
+    @property
+    def firsts(self) -> list[tf.Tensor]:
+        """The worker's first row of each block in the whole batch."""
+        return [self.first + block * self.of_block for block in range(self.blocks)]
+
 
 #: Arguments of distributions that may differ between the rows.
 _OF_ROWS = ("alpha", "beta", "counts", "probs", "mean", "stddev")
@@ -119,7 +145,7 @@ _first_values = threading.local()
 
 
 def _span(shape: tf.Tensor) -> Span | None:
-    """Return which rows of which shape to draw: (shape for the whole batch, first row, rows of the shape).
+    """Return which rows of which shape to draw.
 
     None outside of a step, for the first values of a weight, and for a shape whose first dimension is not one
     of rows.
@@ -139,7 +165,7 @@ def _span(shape: tf.Tensor) -> Span | None:
         assert context is not None
         whole = shape[0] * context.num_replicas_in_sync
         first = shape[0] * tf.cast(context.replica_id_in_sync_group, tf.int64)
-        return tf.concat([whole[tf.newaxis], shape[1:]], axis=0), first, shape[0]
+        return Span(tf.concat([whole[tf.newaxis], shape[1:]], axis=0), first, shape[0])
     # A number in the program is no number of rows, unless those of the batch are known by number, too.
     # tf.get_static_value() knows no part of a constant shape.
     known = seams.SHAPE_OF_VALUE.get()(unconverted).as_list()[0]
@@ -147,12 +173,14 @@ def _span(shape: tf.Tensor) -> Span | None:
         return None
     # A worker without rows has read a placeholder row.
     read = tf.maximum(place.rows, 1)
+    source = source_of_shape(unconverted)
+    blocks = 1 if source is None else blocks_of(source)
     # Layers may flatten a batch, which keeps the order of its rows.
-    for_one, over = shape[0] // read, shape[0] % read
+    for_one, over = shape[0] // (blocks * read), shape[0] % (blocks * read)
     fits = over == 0
-    whole = tf.where(fits, for_one * place.global_rows, shape[0])
+    whole = tf.where(fits, blocks * for_one * place.global_rows, shape[0])
     first = tf.where(fits, for_one * place.first, 0)
-    return tf.concat([whole[tf.newaxis], shape[1:]], axis=0), first, shape[0]
+    return Span(tf.concat([whole[tf.newaxis], shape[1:]], axis=0), first, shape[0] // blocks, blocks)
 
 
 def _replica_of_several() -> tf.distribute.ReplicaContext | None:
@@ -170,45 +198,54 @@ def _cut(stock: Draw) -> Draw:
     def draw(shape: tf.Tensor, *args: object, **kwargs: object) -> Any:
         if (span := _span(shape)) is None:
             return stock(shape, *args, **kwargs)
-        whole, first, rows = span
         of_whole = {
-            name: _padded(value, whole, first, rows) if name in _OF_ROWS else value
-            for name, value in kwargs.items()
+            name: _padded(value, span) if name in _OF_ROWS else value for name, value in kwargs.items()
         }
-        return stock(whole, *args, **of_whole)[first : first + rows]
+        return _own_rows(stock(span.whole, *args, **of_whole), span)
 
     return draw
 
 
-def _padded(parameter: tf.Tensor, whole: tf.Tensor, first: tf.Tensor, rows: tf.Tensor) -> Any:
+def _own_rows(drawn: tf.Tensor, span: Span) -> tf.Tensor:
+    """Return the worker's rows of what has been drawn for the whole batch."""
+    import tensorflow as tf
+
+    return tf.concat([drawn[first : first + span.rows] for first in span.firsts], axis=0)
+
+
+def _padded(parameter: tf.Tensor, span: Span) -> Any:
     """Return a parameter of a distribution for the whole batch; of the rows of other workers it is 1."""
     import tensorflow as tf
 
     parameter = tf.convert_to_tensor(parameter)
-    if parameter.shape.rank != whole.shape[0]:
+    if parameter.shape.rank != span.whole.shape[0]:
         return parameter
-    of_rows = tf.broadcast_to(
-        parameter, tf.concat([rows[tf.newaxis], tf.shape(parameter, tf.int64)[1:]], axis=0)
-    )
-    around = [[first, whole[0] - first - rows], *([[0, 0]] * (parameter.shape.rank - 1))]
-    return tf.pad(of_rows, around, constant_values=tf.ones([], parameter.dtype))
+    rows = (span.blocks * span.rows)[tf.newaxis]
+    of_rows = tf.broadcast_to(parameter, tf.concat([rows, tf.shape(parameter, tf.int64)[1:]], axis=0))
+    around = [[span.first, span.of_block - span.first - span.rows], *([[0, 0]] * (parameter.shape.rank - 1))]
+    one = tf.ones([], parameter.dtype)
+    blocks = tf.split(of_rows, span.blocks)
+    return tf.concat([tf.pad(block, around, constant_values=one) for block in blocks], axis=0)
 
 
 def _from_the_middle(shape: tf.Tensor, span: Span, seed: tf.Tensor, dtype: tf.DType, seam: Seam) -> tf.Tensor:
-    """Draw the numbers of the worker's rows, starting at the group that has the first of them."""
+    """Draw the numbers of the worker's rows, in each block from the group on that has the first of them."""
     import tensorflow as tf
 
-    whole, first, rows = span
-    in_row = tf.reduce_prod(whole[1:])
-    begin, count = first * in_row, rows * in_row
+    in_row = tf.reduce_prod(span.whole[1:])
+    count = span.rows * in_row
     group = 2 if tf.as_dtype(dtype).size == 8 else 4
     key, counter, algorithm = seams.KEY_COUNTER_ALGORITHM.get()(seed, "auto_select")
-    # Philox has a counter of 128 bits, low word first; more than 2^64 groups are not drawn.
-    ahead = tf.cast(begin // group, tf.uint64)
-    counter = tf.concat([counter[:1] + ahead, counter[1:]], axis=0)
-    length = tf.reshape(begin % group + count, [1])
-    drawn = seam.get()(length, key=key, counter=counter, dtype=dtype, alg=algorithm)
-    values = tf.reshape(drawn[begin % group :], tf.concat([rows[tf.newaxis], whole[1:]], axis=0))
+    numbers = []
+    for begin in (first * in_row for first in span.firsts):
+        # Philox has a counter of 128 bits, low word first; more than 2^64 groups are not drawn.
+        ahead = tf.cast(begin // group, tf.uint64)
+        from_there = tf.concat([counter[:1] + ahead, counter[1:]], axis=0)
+        length = tf.reshape(begin % group + count, [1])
+        drawn = seam.get()(length, key=key, counter=from_there, dtype=dtype, alg=algorithm)
+        numbers.append(drawn[begin % group :])
+    of_rows = tf.concat([(span.blocks * span.rows)[tf.newaxis], span.whole[1:]], axis=0)
+    values = tf.reshape(tf.concat(numbers, axis=0), of_rows)
     return tf.ensure_shape(values, seams.SHAPE_OF_VALUE.get()(tf.convert_to_tensor(shape)))
 
 
@@ -251,9 +288,7 @@ def _categorical(stock: Draw) -> Draw:
         logits = tf.convert_to_tensor(logits)
         if (span := _span(tf.shape(logits))) is None:
             return stock(logits, num_samples, seed, **kwargs)
-        whole, first, rows = span
-        padded = tf.pad(logits, [[first, whole[0] - first - rows], [0, 0]])
-        return stock(padded, num_samples, seed, **kwargs)[first : first + rows]
+        return _own_rows(stock(_padded(logits, span), num_samples, seed, **kwargs), span)
 
     return draw
 

@@ -372,6 +372,7 @@ def method_gan(folder: Path) -> Result:
             self.judge = small_network()
             self.maker = keras.Sequential([keras.Input((3,)), layers.Dense(6)])
             self.seeds = keras.random.SeedGenerator(1337)
+            self.drop = layers.Dropout(0.3, seed=5)
 
         def compile(self, judge_optimizer: Any, maker_optimizer: Any, loss_fn: Any) -> None:
             super().compile()
@@ -389,8 +390,13 @@ def method_gan(folder: Path) -> Result:
             made = self.maker(keras.random.normal((rows, 3), seed=self.seeds))
             both = ops.concatenate([made, real], axis=0)
             labels = ops.concatenate([ops.ones((rows, 1)), ops.zeros((rows, 1))], axis=0)
+            # Random numbers of twice the rows, of all kinds that are drawn in ways of their own.
+            labels += 0.05 * keras.random.uniform(ops.shape(labels), seed=self.seeds)
+            both += 0.1 * keras.random.truncated_normal(ops.shape(both), seed=self.seeds)
+            kinds = ops.cast(keras.random.categorical(both, 1, seed=self.seeds), "float32")
+            both += 0.1 * kinds + 0.1 * keras.random.gamma(ops.shape(labels), 1.0 + labels, seed=self.seeds)
             with tf.GradientTape() as tape:
-                judge_loss = self.loss_fn(labels, self.judge(both))
+                judge_loss = self.loss_fn(labels, self.judge(self.drop(both, training=True)))
             weights = self.judge.trainable_weights
             self.judge_optimizer.apply(tape.gradient(judge_loss, weights), weights)
             noise = keras.random.normal((rows, 3), seed=self.seeds)
