@@ -19,6 +19,7 @@ from typing import Any, Final
 from ...environment import grace
 from ...errors import LaunchError, TfmusterError
 from ...system.ask import NoAnswerError, ask
+from ...system.replace import replacing_file
 from ...words import Code, Words, r_text
 from ..live.status import launcher_process, status_of, wait_for_end
 from ..record.layout import STOP_COMMAND, UNFINISHED, read_json
@@ -28,7 +29,7 @@ from .preemption import can_save, note_ending
 
 #: A launcher looks for this file in its run directory. If it is not empty, the training is to be saved.
 _STOP: Final = "stop"
-_SAVE: Final = "save"
+_SAVE: Final = b"save"
 
 #: How long a batch system may take to accept the request to end a job, in seconds.
 _ANSWER_SECONDS: Final = 30.0
@@ -144,7 +145,9 @@ def _save(run_dir: Path, timeout: float) -> dict[str, Any]:
             fix=f"wait until fit() runs, or end it without saving: {stop_text(run_dir.name)}",
             run=run_dir.name,
         )
-    (run_dir / _STOP).write_text(_SAVE)
+    # A launcher that finds it empty, because it looks while the file is written, would end the run at once.
+    with replacing_file(run_dir / _STOP) as file:
+        file.write(_SAVE)
     return wait_for_end(run_dir, timeout + grace(read_info(run_dir).get("grace")))
 
 
@@ -156,7 +159,7 @@ def asked_to_save(run_dir: Path) -> bool:
     path = run_dir / _STOP
     if not path.exists():
         return False
-    save = path.read_text() == _SAVE
+    save = path.read_bytes() == _SAVE
     path.unlink(missing_ok=True)
     if not save:
         raise TfmusterError(
