@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import DataError
 from . import seams
 from .losses import loss_parts
-from .rows import LocalBatch
+from .rows import LocalBatch, Tensors
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -32,6 +32,8 @@ class PlaceOfRows(NamedTuple):
     first: tf.Tensor
     #: The number of the worker's rows, if the shapes of the batch have it while the step is traced.
     traced: int | None
+    #: Whether the shapes of one process's batch have the number of its rows.
+    known: bool
 
 
 @contextlib.contextmanager
@@ -50,26 +52,37 @@ def in_step() -> bool:
 
 
 @contextlib.contextmanager
-def rows_of_step(part: LocalBatch, first: tf.Tensor, *, together: bool = True) -> Iterator[None]:
+def rows_of_step(
+    part: LocalBatch, first: tf.Tensor, data: Tensors = None, *, together: bool = True
+) -> Iterator[None]:
     """Inside the block, a step works on these rows of a global batch, where they begin with row ``first``.
 
-    Without ``together``, other workers may have no such step.
+    The step is traced for ``data``, by default those of the batch. Without ``together``, other workers may
+    have no such step.
     """
     import tensorflow as tf
 
-    shapes = [getattr(tensor, "shape", None) for tensor in tf.nest.flatten(part.data)]
-    lengths = {shape[0] for shape in shapes if shape is not None and shape.rank}
-    traced = lengths.pop() if len(lengths) == 1 else None
-    _step.place = PlaceOfRows(part.rows, part.global_rows, first, traced)
+    data = part.data if data is None else data
+    known = _static_rows(part.data) is not None
+    _step.place = PlaceOfRows(part.rows, part.global_rows, first, _static_rows(data), known)
     _step.together = together
     _step.share = tf.cast(part.rows, tf.float32) / tf.cast(part.global_rows, tf.float32)
-    loss_parts.begin(_step.share, tf.nest.flatten(part.data, expand_composites=True))
+    loss_parts.begin(_step.share, tf.nest.flatten(data, expand_composites=True))
     try:
         with running():
             yield
     finally:
         _step.place = _step.share = None
         loss_parts.begin(None)
+
+
+def _static_rows(data: Tensors) -> int | None:
+    """Return the number of rows of tensors, if their shapes have one."""
+    import tensorflow as tf
+
+    shapes = [getattr(tensor, "shape", None) for tensor in tf.nest.flatten(data)]
+    lengths = {shape[0] for shape in shapes if shape is not None and shape.rank}
+    return lengths.pop() if len(lengths) == 1 else None
 
 
 def place_of_rows() -> PlaceOfRows | None:

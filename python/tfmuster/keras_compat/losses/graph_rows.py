@@ -30,7 +30,10 @@ class StepTensors(threading.local):
         self.of_all: dict[int, tf.Tensor] = {}
         #: Scalars of which the workers' values add up to that of one process.
         self.parts: dict[int, tf.Tensor] = {}
+        #: Of how many batches tensors consist; see :func:`blocks_of`.
         self.blocks: dict[int, int] = {}
+        #: Gradients that are sums over the workers where a tape has computed them.
+        self.summed: dict[int, tf.Tensor] = {}
 
 
 TENSORS = StepTensors()
@@ -64,6 +67,28 @@ def is_of_all_rows(tensors: object) -> bool:
     # A part of a loss has its share already.
     others = TENSORS.rows.keys() | TENSORS.parts.keys()
     return not sources.isdisjoint(TENSORS.of_all) and sources.isdisjoint(others)
+
+
+def mark_summed(gradients: object) -> None:
+    """Note that gradients, dense or sparse ones in a structure, are sums over the workers."""
+    import tensorflow as tf
+
+    for tensor in tf.nest.flatten(gradients, expand_composites=True):
+        if tensor is not None:
+            TENSORS.summed[id(tensor)] = tensor
+            mark_all_rows(tensor)
+
+
+def is_of_sums(gradient: tf.Tensor | tf.IndexedSlices) -> bool:
+    """Return whether a gradient is computed from those that are sums over the workers."""
+    import tensorflow as tf
+
+    tensors = tf.nest.flatten(gradient, expand_composites=True)
+    if not TENSORS.summed or not all(hasattr(tensor, "graph") for tensor in tensors):
+        return False
+    sources = {id(ancestor) for tensor in tensors for ancestor in _ancestors(tensor)}
+    others = TENSORS.rows.keys() | TENSORS.parts.keys() | (TENSORS.of_all.keys() - TENSORS.summed.keys())
+    return not sources.isdisjoint(TENSORS.summed) and sources.isdisjoint(others)
 
 
 #: Operations whose results are sizes.

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from ...system.user_code import module_of
 from .. import seams
 from ..process import tell
+from ..sums.gradients import as_summed
 from .graph_rows import SAME, TENSORS, counts_rows, has_rows, is_of_all_rows, without_rows
 
 if TYPE_CHECKING:
@@ -130,10 +131,18 @@ def may_have_terms(model: keras.Model) -> bool:
 
 def has_own_loss(model: keras.Model) -> bool:
     """Return whether a model's own code may compute a loss."""
+    return _has_own(model, "train_step", "test_step", "compute_loss")
+
+
+def has_own_step(model: keras.Model) -> bool:
+    """Return whether a model's own code computes gradients."""
+    return _has_own(model, "train_step")
+
+
+def _has_own(model: keras.Model, *methods: str) -> bool:
     import keras
 
-    names = ("train_step", "test_step", "compute_loss")
-    return any(getattr(type(model), name) is not getattr(keras.Model, name) for name in names)
+    return any(getattr(type(model), name) is not getattr(keras.Model, name) for name in methods)
 
 
 def mark_part(tensor: tf.Tensor) -> tf.Tensor:
@@ -190,8 +199,11 @@ def patch_tapes() -> None:
         # The tape knows the terms, but not a new sum of them that is made after it was closed.
         terms = [term for number in tf.nest.flatten(target) for term in _terms_of_target(number)]
         if all(id(term.tensor) in TENSORS.parts and term.factor is None for term in terms):
-            return stock(self, target, sources, None, *args, **kw)
-        return stock(self, [term.tensor for term in terms], sources, [*map(_weight, terms)], *args, **kw)
+            gradients = stock(self, target, sources, None, *args, **kw)
+        else:
+            weights = [*map(_weight, terms)]
+            gradients = stock(self, [term.tensor for term in terms], sources, weights, *args, **kw)
+        return as_summed(gradients)
 
     for seam in (seams.AVERAGE_LOSS, seams.SCALE_REGULARIZATION):
         stock_nn = seam.get()

@@ -24,6 +24,7 @@ from ..process import multi_worker
 from ..step_rows import (
     OneNumberError,
     check_together,
+    place_of_rows,
     share_of_rows,
     whole_batch,
     works_on_whole_batch,
@@ -245,13 +246,15 @@ def all_rows(tensor: tf.Tensor) -> tf.Tensor:
 def _weigh_by_share(tracker: keras.metrics.Mean) -> None:
     """Make the tracker of an output's loss add up to the loss of one process.
 
-    Keras gives it no weight if the number of rows is not known when it traces the step: each batch then
-    counts once, and so the workers' parts of a batch must count once together.
+    Keras weighs a batch by its rows if their number is known when it traces the step. Else each batch counts
+    once, and so the workers' parts of a batch must count once together.
     """
     stock_update = tracker.update_state
 
     @functools.wraps(stock_update)
     def update_state(values: object, sample_weight: object = None) -> Any:
-        return stock_update(values, share_of_rows() if sample_weight is None else sample_weight)
+        if sample_weight is None and (place := place_of_rows()) is not None:
+            sample_weight = place.rows if place.known else share_of_rows()
+        return stock_update(values, sample_weight)
 
     tracker.update_state = update_state

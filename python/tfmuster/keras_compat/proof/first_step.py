@@ -15,7 +15,7 @@ import contextlib
 import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -27,12 +27,13 @@ from ...system.limits import free_memory, used_memory
 from .. import seams
 from ..agreement.documents import Call
 from ..choices import GRADIENT_DTYPE, VERIFY
-from ..losses.loss_parts import called_losses
+from ..losses.loss_parts import called_losses, has_own_step
 from ..process import tell, worker_of
 from ..rows import LocalBatch, absent_to_none
 from ..step_rows import as_one_process
 from ..steps.tracing import compiled
 from ..sums.collectives import sum_of_workers
+from ..sums.gradients import sums_at_tape
 from ..sums.recording import GradientRecord
 from .differences import (
     TOLERANCES,
@@ -84,6 +85,8 @@ class Proof:
         self.due = wanted
         #: Whether the last batch of the first epoch is to be looked at, which may have fewer rows.
         self.looks_again = False
+        #: Whether gradients are summed where a tape computes them, and not by the optimizer.
+        self._at_tape = False
         self._rows = 0
         #: The gradients of the workers' step, and of that of one process.
         self._record, self._record_alone = GradientRecord(), GradientRecord()
@@ -105,9 +108,14 @@ class Proof:
             self.leave_out(_TOO_LARGE)
         return self.due
 
-    def recording(self, wanted: tf.Tensor) -> contextlib.AbstractContextManager[None]:
-        """Return the context in which to trace a step, so that it records gradients if ``wanted`` is true."""
-        return self._record.tracing(wanted) if self.due or self.looks_again else contextlib.nullcontext()
+    @contextlib.contextmanager
+    def recording(self, wanted: tf.Tensor) -> Iterator[None]:
+        """Inside the block, a step is traced so that it records gradients if ``wanted``, a bool, is true."""
+        with contextlib.ExitStack() as contexts:
+            contexts.enter_context(sums_at_tape(self._at_tape))
+            if self.due or self.looks_again:
+                contexts.enter_context(self._record.tracing(wanted))
+            yield
 
     def run(self, execute: Any, *arguments: object) -> Any:
         """Run a traced function of the first step; keep what has to be known from before it."""
@@ -152,7 +160,7 @@ class Proof:
         with ACTIVITY.call("the proof of the first step"):
             without = self._obstacle()
             verdict = Verdict(without) if without else self._verdict(part, spec, outputs)
-        if verdict.text and not verdict.only_states and give_whole_batch(called_losses()):
+        if verdict.text and not verdict.only_states and self._tries_again():
             self._variables.assign(self._before)
             return False
         call = Call.of(self._model)
@@ -163,6 +171,18 @@ class Proof:
         except StrategyError:
             self._variables.assign(self._before)
             raise
+        if self._at_tape and first:
+            tell("loss", "gradients are summed over the workers where the model's own step computes them")
+        return True
+
+    def _tries_again(self) -> bool:
+        """Return whether the step can be made in another way, which looks at all rows."""
+        if give_whole_batch(called_losses()):
+            return True
+        if self._at_tape or not has_own_step(self._model):
+            return False
+        # Its own code may change the gradients, or the weights by them, before an optimizer gets them.
+        self._at_tape = True
         return True
 
     def leave_out(self, why: str) -> None:

@@ -89,7 +89,7 @@ class ReplicaStep:
         if per_worker:
             # The workers' own rows have no order, so each begins after all that there can be before.
             first = part.global_rows * self._worker
-        with rows_of_step(part._replace(data=data), first), metrics_of_step(self._model) as metrics:
+        with rows_of_step(part, first, data), metrics_of_step(self._model) as metrics:
             counts = {id(v): tf.identity(v.value) for v in metrics.counted()}
             recording, states = self._recording(self.record), states_of_step(own_states(self._model))
             with compiled(self._model), recording, states as self._whole_states:

@@ -5,14 +5,15 @@ The 16-bit types halve the bytes of each step's all-reduce. They are off by defa
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import seams
 from ..choices import GRADIENT_DTYPE
-from ..losses.graph_rows import SAME, is_of_the_batch
+from ..losses.graph_rows import SAME, is_of_sums, is_of_the_batch, mark_summed
 from ..process import multi_worker, worker_of
 from ..runtime.scopes import adopt_optimizer
 from .collectives import (
@@ -55,15 +56,22 @@ def patch_gradients() -> None:
     """Make Keras's TensorFlow optimizers sum gradients over the workers before they change them.
 
     Keras sums them last, so it clips, and tests for infinity, what one worker has computed. One process does
-    both with the gradient of the whole global batch.
+    both with the gradient of the whole global batch. A step of the program may do such things itself; its
+    gradients are then summed where a tape computes them (:func:`sums_at_tape`).
     """
     stock_clip, stock_sum = seams.CLIP_GRADIENTS.get(), seams.SUM_GRADIENTS.get()
     stock_apply = seams.LOSS_SCALE_APPLY.get()
 
+    def sums_of(optimizer: keras.optimizers.Optimizer, gradients: Iterable[Gradient]) -> list[Gradient]:
+        def stock(some: list[Gradient]) -> list[Gradient]:
+            return [total for total, _ in stock_sum(optimizer, [(gradient, None) for gradient in some])]
+
+        return _sum_gradients(seams.OPTIMIZER_STRATEGY.of(optimizer), gradients, stock)
+
     @seams.CLIP_GRADIENTS.wrap
     def clip_gradients(self: Any, gradients: Iterable[Gradient]) -> Any:
         if _sums_here(self) and not getattr(_already, "summed", False):
-            gradients = _sum_gradients(self, gradients, stock_sum)
+            gradients = sums_of(self, gradients)
         gradients = list(gradients)
         record_gradients(self, gradients)
         return stock_clip(self, gradients)
@@ -80,7 +88,7 @@ def patch_gradients() -> None:
             stock_apply(self, gradients, trainable_variables)
             return
         # If the workers tested their own gradients, one of them could skip a step that the others take.
-        gradients = _sum_gradients(self, gradients, stock_sum)
+        gradients = sums_of(self, gradients)
         _already.summed = True
         try:
             stock_apply(self, gradients, trainable_variables)
@@ -89,6 +97,33 @@ def patch_gradients() -> None:
 
 
 _already = threading.local()
+_at_tape = threading.local()
+
+
+@contextlib.contextmanager
+def sums_at_tape(on: bool) -> Iterator[None]:
+    """Inside the block, gradients are summed where a tape computes them, if ``on`` says so."""
+    _at_tape.on = on
+    try:
+        yield
+    finally:
+        _at_tape.on = False
+
+
+def as_summed(gradients: Any) -> Any:
+    """Return a tape's gradients, a structure; in :func:`sums_at_tape` their sums over the workers."""
+    import tensorflow as tf
+
+    if not getattr(_at_tape, "on", False):
+        return gradients
+    context = tf.distribute.get_replica_context()
+    sums = _sum_gradients(
+        context.strategy,
+        tf.nest.flatten(gradients),
+        lambda some: context.all_reduce(tf.distribute.ReduceOp.SUM, some),
+    )
+    mark_summed(sums)
+    return tf.nest.pack_sequence_as(gradients, sums)
 
 
 def _sums_here(optimizer: keras.optimizers.Optimizer) -> bool:
@@ -100,13 +135,14 @@ def _sums_here(optimizer: keras.optimizers.Optimizer) -> bool:
 
 
 def _sum_gradients(
-    optimizer: keras.optimizers.Optimizer, gradients: Iterable[Gradient], stock_sum: Callable[..., Any]
+    strategy: tf.distribute.Strategy,
+    gradients: Iterable[Gradient],
+    stock_sum: Callable[[list[Gradient]], list[Gradient]],
 ) -> list[Gradient]:
-    """Return the sums of gradients over the workers; None stays None."""
+    """Return the sums of gradients over the workers; None stays None, and what is computed from sums."""
     import tensorflow as tf
 
     gradients = list(gradients)
-    strategy = seams.OPTIMIZER_STRATEGY.of(optimizer)
     direct, dtype = group_of(strategy) is not None, GRADIENT_DTYPE.of(strategy)
     # In eager mode the replicas' collectives run one after another, which only Keras's code handles.
     compressed = dtype != "float32" and not tf.executing_eagerly()
@@ -120,20 +156,18 @@ def _sum_gradients(
             return "stock"  # sparse gradients are sent unchanged
         return "compressed" if compressed and gradient.dtype.is_floating else "pieces"
 
-    def sum_by_stock(some: list[Gradient]) -> list[Gradient]:
-        return [total for total, _ in stock_sum(optimizer, [(gradient, None) for gradient in some])]
-
     ways: dict[str, Callable[[list[Any]], list[Any]]] = {
         "direct": lambda some: sum_directly(strategy, some, None if dtype == "float32" else dtype),
         "compressed": lambda some: unpack(_sum_flat(pack(some), tf.as_dtype(dtype)), some),
         "rows": lambda some: _gather_sparse(strategy, some),
         "same rows": lambda some: _sum_sparse(strategy, some),
         "pieces": sum_by_tensorflow,
-        "stock": sum_by_stock,
+        "stock": stock_sum,
     }
     sums = list(gradients)
+    own = [i for i, gradient in enumerate(gradients) if gradient is not None and not is_of_sums(gradient)]
     for name, add in ways.items():
-        places = [i for i, gradient in enumerate(gradients) if gradient is not None and way(gradient) == name]
+        places = [i for i in own if way(gradients[i]) == name]
         if places:
             for place, total in zip(places, add([gradients[i] for i in places]), strict=True):
                 sums[place] = total

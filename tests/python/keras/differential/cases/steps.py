@@ -477,3 +477,71 @@ def step_that_ends_the_data_of_an_execution(folder: Path) -> Result:
     """The first step is run alone, for its proof; then there are no data for the others."""
     model = keras.Sequential([keras.Input((6,)), Seen(), layers.Dense(1)])
     return trained(model, X[:BATCH], Y[:BATCH], compiling={"steps_per_execution": 4})
+
+
+class Words(keras.Model):
+    """Its gradients are dense and sparse."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.out = layers.Embedding(5, 4), layers.Dense(1)
+
+    def call(self, x: Any) -> Any:
+        return self.out(ops.mean(self.words(x), axis=1))
+
+    def gradients(self, data: Any) -> Any:
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x, y, self(x, training=True))
+        return loss, tape.gradient(loss, self.trainable_variables)
+
+
+class Clipped(Words):
+    def train_step(self, data: Any) -> dict[str, Any]:
+        loss, gradients = self.gradients(data)
+        clipped, norm = tf.clip_by_global_norm(gradients, 0.3)
+        self.optimizer.apply(clipped, self.trainable_variables)
+        return {"by_hand": loss, "norm": norm}
+
+
+class Sharpness(Words):
+    """Foret et al., "Sharpness-aware minimization for efficiently improving generalization", 2021."""
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        loss, gradients = self.gradients(data)
+        scale = 0.05 / tf.linalg.global_norm(gradients)
+        steps = [tf.convert_to_tensor(gradient) * scale for gradient in gradients]
+        for variable, step in zip(self.trainable_variables, steps, strict=True):
+            variable.assign_add(step)
+        _, gradients = self.gradients(data)
+        for variable, step in zip(self.trainable_variables, steps, strict=True):
+            variable.assign_sub(step)
+        self.optimizer.apply(gradients, self.trainable_variables)
+        return {"by_hand": loss}
+
+
+@case()
+def step_that_clips_its_gradients(folder: Path) -> Result:
+    return trained(Clipped(), np.random.default_rng(1).integers(0, 5, (ROWS, 7)), Y)
+
+
+@case()
+def step_that_moves_the_weights_by_their_gradients(folder: Path) -> Result:
+    return trained(Sharpness(), np.random.default_rng(1).integers(0, 5, (ROWS, 7)), Y)
+
+
+@case()
+def step_with_two_outputs_without_names_in_whole_batches(folder: Path) -> Result:
+    """Keras weighs the losses of the outputs by the rows of a batch if it knows their number."""
+
+    class Two(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.other = layers.Dense(1), layers.Dense(1)
+
+        def call(self, x: Any) -> Any:
+            return self.one(x), self.other(x)
+
+    model = Two()
+    model(X[:1])
+    return trained(model, X[: 2 * BATCH], [Y[: 2 * BATCH], 2 * Y[: 2 * BATCH]], loss=["mse", "mae"])
