@@ -111,7 +111,8 @@ def _meaning(value: Any, deep: int) -> Tree:
     if is_plain(value):
         # JSON has no infinite numbers, and none of more than 64 bits.
         in_json = not isinstance(value, (int, float)) or (np.isfinite(value) and abs(value) < 2**63)
-        return value if in_json else str(value)
+        # NumPy's float64 is a float, too.
+        return str(value) if not in_json else float(value) if isinstance(value, float) else value
     if isinstance(value, Mapping):
         # The name of a policy is what it means.
         of_dtype = str(value.get("class_name")).endswith("DTypePolicy")

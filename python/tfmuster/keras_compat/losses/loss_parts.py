@@ -193,7 +193,7 @@ def patch_tapes() -> None:
         **kw: object,
     ) -> Any:
         if _step.only_building:
-            return tf.nest.map_structure(lambda v: tf.zeros(v.shape, v.dtype), sources)
+            return tf.nest.map_structure(_zeros, sources)
         if _step.share is None or output_gradients is not None or not _are_variables(sources):
             return stock(self, target, sources, output_gradients, *args, **kw)
         # The tape knows the terms, but not a new sum of them that is made after it was closed.
@@ -209,6 +209,13 @@ def patch_tapes() -> None:
         stock_nn = seam.get()
         marked = functools.wraps(stock_nn)(lambda *a, _stock=stock_nn, **k: mark_part(_stock(*a, **k)))
         seam.replace_everywhere(marked)
+
+
+def _zeros(source: tf.Tensor | tf.Variable | keras.Variable) -> tf.Tensor:
+    import tensorflow as tf
+
+    # A variable can't be read yet, and only the graph knows the shape of a tensor.
+    return tf.zeros_like(source) if isinstance(source, tf.Tensor) else tf.zeros(source.shape, source.dtype)
 
 
 def _are_variables(sources: object) -> bool:

@@ -128,6 +128,12 @@ _NO_FILE = re.compile(
 #: An older reticulate, whose C code was compiled for numpy 1, says this when it converts an array.
 _NUMPY_2 = re.compile(r"Required version of NumPy not available")
 _NO_FILE_IN_R = re.compile(r".*cannot open (?:compressed )?file '([^']+)'.*No such file or directory")
+#: What TensorFlow says of variables that a program has made itself, in a loop without ``strategy.run()``.
+_OWN_VARIABLES = re.compile(
+    r"DistributedVariable\.handle is not available"
+    r"|'EagerTensor' object has no attribute 'assign"
+    r"|generated from the cross-replica context in an in-replica context"
+)
 _NO_MEMORY = re.compile(r"MemoryError\b|.*ResourceExhaustedError: .*OOM when allocating")
 
 
@@ -150,6 +156,12 @@ def advice_for(error: str, headline: str, *, host: str, here: str) -> str | None
         return _send(match[1], host)
     if _NO_MEMORY.match(error):
         return "Use smaller batches, fewer workers on this machine, or a smaller model."
+    if _OWN_VARIABLES.search(error):
+        return Words(
+            "With {}, variables of the program's own belong to the strategy of all workers: use them in "
+            "functions that strategy.run() calls, or train with fit().",
+            Hint("distribute", True),
+        )
     if _NUMPY_2.search(error):
         return (
             "This reticulate can't read numpy 2. Install numpy 1 with `pip install 'numpy<2'`, or update "

@@ -112,7 +112,7 @@ with_loss(
     integers(3),
     outputs=3,
     activation="softmax",
-    class_weight={0: 0.0, 1: 1.0, 2: 3.0},
+    class_weight={0: 0.0, 1: np.float64(1.0), 2: np.float64(3.0)},
 )
 
 

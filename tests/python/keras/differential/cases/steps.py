@@ -545,3 +545,31 @@ def step_with_two_outputs_without_names_in_whole_batches(folder: Path) -> Result
     model = Two()
     model(X[:1])
     return trained(model, X[: 2 * BATCH], [Y[: 2 * BATCH], 2 * Y[: 2 * BATCH]], loss=["mse", "mae"])
+
+
+@case()
+def step_with_the_penalty_of_a_gradient(folder: Path) -> Result:
+    """keras.io's WGAN-GP: a gradient with respect to the data, in a model that only its step can build."""
+
+    class Critic(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.judge = keras.Sequential([layers.Dense(5, activation="tanh"), layers.Dense(1)])
+            self.seeds = keras.random.SeedGenerator(4)
+
+        def train_step(self, x: Any) -> dict[str, Any]:
+            rows = ops.shape(x)[0]
+            made = keras.random.normal((rows, 6), seed=self.seeds)
+            between = x + keras.random.uniform((rows, 1), seed=self.seeds) * (made - x)
+            with tf.GradientTape() as tape:
+                with tf.GradientTape() as of_data:
+                    of_data.watch(between)
+                    judged = self.judge(between)
+                slopes = tf.sqrt(tf.reduce_sum(tf.square(of_data.gradient(judged, [between])[0]), axis=1))
+                penalty = tf.reduce_mean((slopes - 1.0) ** 2)
+                loss = tf.reduce_mean(self.judge(made)) - tf.reduce_mean(self.judge(x)) + penalty
+            weights = self.judge.trainable_weights
+            self.optimizer.apply(tape.gradient(loss, weights), weights)
+            return {"by_hand": loss}
+
+    return trained(Critic(), X, loss=None)

@@ -125,6 +125,11 @@ def test_a_users_folder_may_have_the_name_of_the_package() -> None:
             "node1",
             "The path x.csv is relative to the working directory on node1. Send it with --file x.csv",
         ),
+        (
+            "ValueError: DistributedVariable.handle is not available outside the",
+            "here",
+            "With --distribute, var",
+        ),
         ("MemoryError: Unable to allocate 9 GiB", "here", "smaller batches"),
     ],
 )
