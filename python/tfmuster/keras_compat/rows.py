@@ -87,6 +87,10 @@ class LocalBatch(NamedTuple):
     sums: tf.Tensor = np.zeros(3)
 
 
+class JoinedBatch(LocalBatch):
+    """Rows of batches of several data sets, which may have different numbers: all its tensors have rows."""
+
+
 class WorkerBatch(NamedTuple):
     """A batch of data that only this worker has, with what it has to tell the others."""
 
@@ -233,7 +237,7 @@ def joined(batches: Sequence[LocalBatch], data: Tensors) -> LocalBatch:
     first = batches[0]
     alike = [batch.rows * first.global_rows == first.rows * batch.global_rows for batch in batches[1:]]
     sums = tf.add_n([tf.convert_to_tensor(batch.sums) for batch in batches])
-    return first._replace(data=data, sums=_if_all(sums, alike))
+    return JoinedBatch(data, first.rows, first.global_rows, _if_all(sums, alike))
 
 
 def _if_all(sums: tf.Tensor, conditions: list[tf.Tensor]) -> tf.Tensor:
@@ -280,18 +284,27 @@ def tensors_with_rows(batch: Tensors) -> list[tf.Tensor]:
     return [*unknown, *known, *shapeless]
 
 
-def of_any_size(batch: Tensors) -> Tensors:
-    """Return a batch whose number of rows is not known while a step is traced."""
+def parts_with_rows(part: LocalBatch, data: Tensors) -> list[tf.Tensor]:
+    """Return those of a part's data, or of their types, that have rows."""
     import tensorflow as tf
 
-    of_rows = {id(tensor) for tensor in tensors_with_rows(batch)}
+    if not isinstance(part, JoinedBatch):
+        return tensors_with_rows(data)
+    return [t for t in tf.nest.flatten(data) if hasattr(t, "shape") and t.shape.rank != 0]
+
+
+def of_any_size(part: LocalBatch) -> Tensors:
+    """Return the data of a part, whose number of rows is not known while a step is traced."""
+    import tensorflow as tf
+
+    of_rows = {id(tensor) for tensor in parts_with_rows(part, part.data)}
 
     def unknown(tensor: Tensors) -> Tensors:
         if id(tensor) not in of_rows or not isinstance(tensor, tf.Tensor) or tensor.shape.rank is None:
             return tensor
         return tf.raw_ops.PlaceholderWithDefault(input=tensor, shape=[None, *tensor.shape[1:]])
 
-    return tf.nest.map_structure(unknown, batch)
+    return tf.nest.map_structure(unknown, part.data)
 
 
 def absent_to_none(data: Tensors) -> Tensors:

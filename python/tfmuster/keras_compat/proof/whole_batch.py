@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..process import worker_of
-from ..rows import LocalBatch, Tensors, tensors_with_rows
+from ..rows import LocalBatch, Tensors, parts_with_rows
 from ..sums.collectives import gather_rows
 
 
@@ -19,7 +19,7 @@ def whole_batch(part: LocalBatch, spec: Tensors, strategy: tf.distribute.Strateg
     their number is known when a step is traced. What has no rows, each worker has whole.
     """
     specs = tf.nest.flatten(spec)
-    of_rows = {id(one) for one in tensors_with_rows(spec)}
+    of_rows = {id(one) for one in parts_with_rows(part, spec)}
     present = int(part.rows) > 0
     tensors: list[Any] = []
     types: list[Any] = []

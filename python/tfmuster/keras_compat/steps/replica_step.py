@@ -82,7 +82,7 @@ class ReplicaStep:
             self._sources[:] = [Log(None, 0, False) for _ in tf.nest.flatten(outputs)]
             return outputs
         self._tracing = True
-        data = of_any_size(part.data) if self._of_any_size else part.data
+        data = of_any_size(part) if self._of_any_size else part.data
         statistics = moving_statistics(self._model)
         before = [tf.identity(v.value) for v in statistics]
         first, _ = part_of(part.global_rows, self._worker, self._workers)

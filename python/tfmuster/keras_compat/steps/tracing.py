@@ -48,7 +48,7 @@ def build(model: keras.Model, epochs: object) -> None:
             return
         try:
             seams.SYMBOLIC_BUILD.of(model)(data_batch=spec)
-        except RuntimeError:
+        except Exception:
             if type(model).train_step is keras.Model.train_step:
                 raise
             # Its step may call it with something else than the batch.

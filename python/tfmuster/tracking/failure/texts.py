@@ -131,7 +131,7 @@ _NO_FILE_IN_R = re.compile(r".*cannot open (?:compressed )?file '([^']+)'.*No su
 #: What TensorFlow says of variables that a program has made itself, in a loop without ``strategy.run()``.
 _OWN_VARIABLES = re.compile(
     r"DistributedVariable\.handle is not available"
-    r"|'EagerTensor' object has no attribute 'assign"
+    r"|EagerTensor' object has no attribute 'assign"
     r"|generated from the cross-replica context in an in-replica context"
 )
 _NO_MEMORY = re.compile(r"MemoryError\b|.*ResourceExhaustedError: .*OOM when allocating")

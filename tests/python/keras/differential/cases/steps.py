@@ -573,3 +573,40 @@ def step_with_the_penalty_of_a_gradient(folder: Path) -> Result:
             return {"by_hand": loss}
 
     return trained(Critic(), X, loss=None)
+
+
+def pairs(rows: int, batch: int) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices((X[:rows], Y[:rows])).batch(batch, drop_remainder=True)
+
+
+class OfPairs(keras.Model):
+    """Its step calls it with the rows of two data sets; its batches have another structure."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = layers.Dense(1)
+
+    def call(self, x: Any) -> Any:
+        return self.out(x)
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        (one, _), (other, _) = data
+        x = tf.concat([one, other], axis=0)
+        with tf.GradientTape() as tape:
+            # TensorFlow knows the number of rows as a float only before it runs.
+            loss = tf.reduce_sum(self(x) ** 2) / tf.shape(x, out_type=tf.float32)[0]
+        weights = self.trainable_weights
+        self.optimizer.apply(tape.gradient(loss, weights), weights)
+        return {"by_hand": loss}
+
+
+@case()
+def step_on_pairs_of_pairs(folder: Path) -> Result:
+    data = tf.data.Dataset.zip((pairs(ROWS, BATCH), pairs(ROWS, BATCH)))
+    return trained(OfPairs(), data, loss=None)
+
+
+@case()
+def step_on_two_data_sets_with_other_batches(folder: Path) -> Result:
+    data = tf.data.Dataset.zip((pairs(ROWS, BATCH), pairs(ROWS // 2, BATCH // 2)))
+    return trained(OfPairs(), data, loss=None)
