@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import programs
 
@@ -94,7 +93,7 @@ def run(path: Path, folder: Path, seconds: float) -> Outcome:
     try:
         one = run_one(script, folder, data, seconds)
         if (outcome := of_one(one)) is None:
-            calls: Any = one.calls() or None
+            calls = None if one.done().get("how") == "ended" else one.calls()
             two = run_two(script, folder, data, 2 * seconds, calls)
             outcome = of_two(one, two)
     except Exception:

@@ -15,6 +15,12 @@ from typing import Any
 
 from .scripts import INSIDE
 
+#: The environment of all programs.
+COMMON = {
+    **{"PYTHONHASHSEED": "0", "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"},
+    **{"CUDA_VISIBLE_DEVICES": "", "MPLBACKEND": "Agg"},
+}
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -63,9 +69,9 @@ def _run(command: list[str], folder: Path, data: Path, seconds: float, settings:
     records.mkdir(parents=True)
     environment = {
         **os.environ,
-        **{"PYTHONPATH": str(INSIDE), "PYTHONHASHSEED": "0", "KERAS_BACKEND": "tensorflow"},
-        **{"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "", "KERAS_HOME": str(folder / "keras")},
-        **{"PROGRAMS_RECORDS": str(records), "PROGRAMS_DATA": str(data), "HOME": str(folder), **settings},
+        **COMMON,
+        **{"PYTHONPATH": os.pathsep.join(filter(None, (str(INSIDE), os.environ.get("PYTHONPATH", ""))))},
+        **{"PROGRAMS_RECORDS": str(records), "PROGRAMS_DATA": str(data), "HOME": str(data), **settings},
     }
     output = folder / "output.txt"
     begun = time.monotonic()

@@ -1,7 +1,7 @@
 """What a published program gets instead of its data and its hours of training; see :func:`begin`.
 
-The driver puts this folder on ``PYTHONPATH`` and calls :func:`begin` in a program's first line, in one process
-and on several workers alike. For tfmuster it is a part of the program.
+The driver puts this folder on ``PYTHONPATH`` and calls :func:`begin` in a program's first line, in one
+process and on several workers alike. For tfmuster it is a part of the program.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def begin() -> None:
         module.replace()
     records.record_calls()
     stock_rng = np.random.default_rng
-    np.random.default_rng = lambda seed=None: stock_rng(7 if seed is None else seed)  # type: ignore[assignment]
+    np.random.default_rng = lambda seed=None: stock_rng(7 if seed is None else seed)
     sys.argv = sys.argv[:1]
     keras.utils.set_random_seed(7)
     random.seed(7)

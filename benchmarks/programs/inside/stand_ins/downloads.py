@@ -8,6 +8,7 @@ import os
 import tarfile
 import urllib.request
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -111,7 +112,7 @@ def _archive(name: str, inside: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def _both(root: str, first: str, second: str, names: list[str], **options: Any) -> dict[str, bytes]:
+def _both(root: str, first: str, second: str, names: Sequence[str], **options: Any) -> dict[str, bytes]:
     folders = [f"{root}{part}/{name}" for part in (first, second) for name in names]
     return files.classes(*folders, **options)
 
@@ -119,6 +120,7 @@ def _both(root: str, first: str, second: str, names: list[str], **options: Any) 
 def _members(url: str) -> dict[str, bytes] | None:
     """Return the files of an archive, by their paths in it."""
     rng = np.random.default_rng(8)
+    names: Sequence[str]
     if "flower_photos" in url:
         names = ("daisy", "dandelion", "roses", "sunflowers", "tulips")
         license_text = {"flower_photos/LICENSE.txt": b"none\n"}

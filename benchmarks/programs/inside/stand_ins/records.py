@@ -43,8 +43,8 @@ class _Recorder:
         self.calls += 1
 
     def check_end(self) -> None:
-        """End the program if it has made its calls."""
-        if self.calls >= self.most or (self.calls and time.monotonic() > self.until):
+        """End the program after its last call: what follows may not run here."""
+        if self.calls >= self.most or time.monotonic() > self.until:
             finish("stopped")
             sys.exit(0)
 
@@ -67,7 +67,6 @@ def _recorded(name: str, stock: Any) -> Any:
         recorder = _RECORDER[0]
         if recorder.depth:
             return stock(self, *args, **kwargs)
-        recorder.check_end()
         given = shorten(name, takes.bind(self, *args, **kwargs))
         before = sketches(self) if self.built else []
         recorder.depth += 1
@@ -76,6 +75,7 @@ def _recorded(name: str, stock: Any) -> Any:
         finally:
             recorder.depth -= 1
         recorder.record(name, self, before, result)
+        recorder.check_end()
         return result
 
     return call
