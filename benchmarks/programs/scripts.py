@@ -18,6 +18,7 @@ _URL = re.compile(r"https?://[^\s'\"\\]+")
 #: Names of earlier releases, and settings that make a program long or choose another backend.
 _CHANGES = (
     (r"\bkeras_core\b", "keras"),
+    (r"\butils\.np_utils import", "utils import"),
     (r"\.fit_generator\(", ".fit("),
     (r"\.reset_states\(\)", ".reset_state()"),
     (r"\b(Adam|SGD|RMSprop|Adagrad|Adadelta|Nadam)\(([^()]*)\blr\s*=", r"\1(\2learning_rate="),

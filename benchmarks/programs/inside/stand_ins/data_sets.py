@@ -22,12 +22,15 @@ _IMAGES = {
     "cifar100": ((32, 32, 3), 100, 12000, 2000),
 }
 
+#: The real number of rows, or a slice of so many.
+_ROWS = re.compile(r"\b(?:[56][05]_?000|(?<=:)\d+_?000|\d+_?000(?=:)|(?<=-)\d+_?000)\b")
+
 
 def replace() -> None:
     """Replace every ``load_data``."""
     datasets = keras.datasets
     program = Path(sys.argv[0]).read_text()
-    share = 1 if re.search(r"\d[\d_]*000\b", program) else 40
+    share = 1 if _ROWS.search(program) else 40
     for name, (shape, classes, train, test) in _IMAGES.items():
         rows = max(train // share, 1000), max(test // share, 250)
         _put(getattr(datasets, name), _images(shape, classes, *rows))

@@ -16,6 +16,7 @@ import keras
 import numpy as np
 
 from . import files, replace_everywhere
+from .arrays import array_of
 from .tables import table_of
 
 
@@ -86,6 +87,8 @@ def _content(url: str, name: str) -> bytes | None:
         return _archive(name, inside) if inside else None
     if name.endswith((".jpg", ".jpeg", ".png")):
         return files.picture(rng, 1, Path(name).suffix, 256)
+    if numbers := array_of(lower):
+        return numbers
     if table := table_of(lower):
         return table.encode()
     if "sarcasm" in lower:
@@ -137,6 +140,24 @@ def _members(url: str) -> dict[str, bytes] | None:
     if "food" in url:
         names = ["pizza", "steak"] if "pizza" in url else [f"food_{i}" for i in range(10)]
         return _both(PurePosixPath(url).name.removesuffix(".zip") + "/", "train", "test", names)
+    if "happy-or-sad" in url:
+        return files.classes("happy", "sad", rows=40, kind=".png")
+    if "captcha" in url:
+        letters = np.array(list("23456bcdefg"))
+        names = ["".join(rng.choice(letters, 5)) for _ in range(240)]
+        return {f"captcha_images_v2/{name}.png": files.picture(rng, 1, ".png") for name in names}
+    if "lol_dataset" in url:
+        places = [f"lol_dataset/{part}/{i}.png" for part in ("our485/low", "our485/high") for i in range(320)]
+        places += [f"lol_dataset/eval15/{part}/{i}.png" for part in ("low", "high") for i in range(15)]
+        return {place: files.picture(rng, 0, ".png", 280) for place in places}
+    if "glove" in url:
+        words = sorted({*files.WORDS, "unknown"})
+        rows = [f"{word} {' '.join(f'{value:.3f}' for value in rng.normal(size=100))}" for word in words]
+        return {"glove.6B.100d.txt": "\n".join(rows).encode()}
+    if "news20" in url:
+        topics = [f"20_newsgroup/topic.{i:02}" for i in range(20)]
+        texts = files.classes(*topics, rows=12, kind=".txt")
+        return {path.removesuffix(".txt"): b"\n" * 11 + text + b"\n" for path, text in texts.items()}
     if "aclimdb" in url:
         texts = _both("aclImdb/", "train", "test", ["neg", "pos"], rows=80, kind=".txt")
         others = files.classes("aclImdb/train/unsup", rows=4, kind=".txt")
@@ -156,6 +177,12 @@ def _members(url: str) -> dict[str, bytes] | None:
     if "bsds500" in url.lower():
         places = [f"BSR/BSDS500/data/images/{part}/{i}.jpg" for part in ("train", "test") for i in range(40)]
         return {place: files.picture(rng, 0, size=320) for place in places}
+    if "ml-1m" in url:
+        ratings = [f"{u}::{m}::{r}::1" for u, m, r in rng.integers(1, [61, 81, 6], (3000, 3))]
+        users = [f"{i}::{'FM'[i % 2]}::{25 + i % 3 * 10}::{i % 20}::48067" for i in range(1, 61)]
+        movies = [f"{i}::Film {i} (1995)::{('Drama', 'Comedy|Romance')[i % 2]}" for i in range(1, 81)]
+        tables = {"ratings": ratings, "users": users, "movies": movies}
+        return {f"ml-1m/{name}.dat": "\n".join(lines).encode() for name, lines in tables.items()}
     if "ml-latest-small" in url:
         return {f"ml-latest-small/{name}.csv": str(table_of(name)).encode() for name in ("ratings", "movies")}
     if "petfinder" in url:

@@ -15,7 +15,7 @@ _TEXT = (
     "goal team match lose vote party law minister phone data web code list string array class method "
     "value loop print error "
 )
-_WORDS = _TEXT.split()
+WORDS = _TEXT.split()
 #: Start and end of a translated sentence are the program's; these are its words.
 _OTHER_TEXT = "el la un una perro gato casa libro come bebe corre grande rojo muy no si yo ella pan agua"
 _FOREIGN = _OTHER_TEXT.split()
@@ -27,9 +27,9 @@ class NoStandInError(Exception):
 
 def text(rng: np.random.Generator, words: int, label: int = 0) -> str:
     """Return a text in which some words are those of its label."""
-    drawn = rng.integers(0, len(_WORDS), words)
-    drawn[::5] = label % len(_WORDS)
-    return " ".join(_WORDS[i] for i in drawn)
+    drawn = rng.integers(0, len(WORDS), words)
+    drawn[::5] = label % len(WORDS)
+    return " ".join(WORDS[i] for i in drawn)
 
 
 def pairs(rng: np.random.Generator, count: int) -> str:
