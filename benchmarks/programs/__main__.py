@@ -10,13 +10,14 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import programs
 
-from .outcomes import OUTCOMES, Outcome, of_one, of_two
-from .running import run_one, run_two
-from .scripts import missing_package, script_of
+from .outcomes import OUTCOMES, Outcome, of_again, of_one, of_two
+from .running import run_again, run_one, run_two
+from .scripts import missing_package, script_of, with_same_random
 from .table import table_of
 
 _LOCK = threading.Lock()
@@ -91,17 +92,31 @@ def run(path: Path, folder: Path, seconds: float) -> Outcome:
     if package := missing_package(text):
         return Outcome("not here", "a package", package)
     try:
-        one = run_one(script, folder, data, seconds)
-        if (outcome := of_one(one)) is None:
-            calls = None if one.done().get("how") == "ended" else one.calls()
-            two = run_two(script, folder, data, 2 * seconds, calls)
-            outcome = of_two(one, two)
+        outcome = _compared(script, folder, data, seconds)
+        if outcome.outcome in ("differs", "refused") and outcome.calls and (other := with_same_random(text)):
+            # tf.random has other numbers on each worker, as is documented: is that all?
+            script = folder / "same" / "program.py"
+            script.parent.mkdir()
+            script.write_text(other)
+            same = _compared(script, script.parent, data, seconds)
+            outcome = replace(outcome, without_tf_random=f"{same.outcome}: {same.reason}")
     except Exception:
         outcome = Outcome("not here", "an error of the driver", traceback.format_exc())
     if outcome.outcome in ("equal", "not here"):
         for place in folder.glob("*/*"):
             if place.is_dir():
                 shutil.rmtree(place, ignore_errors=True)
+    return outcome
+
+
+def _compared(script: Path, folder: Path, data: Path, seconds: float) -> Outcome:
+    one = run_one(script, folder, data, seconds)
+    if outcome := of_one(one):
+        return outcome
+    calls = None if one.done().get("how") == "ended" else one.calls()
+    outcome = of_two(one, run_two(script, folder, data, 2 * seconds, calls))
+    if outcome.outcome == "differs" and outcome.calls:
+        return of_again(outcome, one, run_again(script, folder, data, seconds, outcome.calls))
     return outcome
 
 

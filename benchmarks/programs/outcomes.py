@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from .comparing import compare, largest
@@ -28,6 +28,8 @@ class Outcome:
     whole: bool = False
     largest: float = 0.0
     seconds: tuple[float, float] = (0.0, 0.0)
+    #: The outcome with ``keras.random`` in the place of ``tf.random``.
+    without_tf_random: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-ready data."""
@@ -75,6 +77,22 @@ def of_two(one: Ran, two: Ran) -> Outcome:
 def _compared(one: Ran, two: Ran, calls: int) -> list[str]:
     found = compare(one.records, two.records, calls)
     return [f"{each.call}: {each.what}: {each.text}" for each in found]
+
+
+def of_again(two: Outcome, one: Ran, again: Ran) -> Outcome:
+    """Return the outcome of a program that differs, when one process has run again with other last bits."""
+    calls = min(two.calls, again.calls())
+    differences = _compared(one, again, calls)
+    places = {each.partition(": ")[0] for each in differences}
+    if calls < two.calls or not two.differences or two.differences[0].partition(": ")[0] not in places:
+        return two
+    size = largest(one.records, again.records, calls)
+    if two.largest > 10 * size:
+        return replace(
+            two, detail=f"other last bits move the weights of one process by {size:.1e} of their move"
+        )
+    text = "other last bits change one process as much"
+    return replace(two, outcome="equal", reason=text, detail=f"{two.largest:.1e} and {size:.1e} of the move")
 
 
 def _failure(two: Ran, error: dict[str, Any]) -> tuple[str, str]:

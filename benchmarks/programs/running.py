@@ -49,6 +49,12 @@ def run_one(script: Path, folder: Path, data: Path, seconds: float) -> Ran:
     return _run([sys.executable, str(script)], folder / "one", data, seconds, settings)
 
 
+def run_again(script: Path, folder: Path, data: Path, seconds: float, calls: int) -> Ran:
+    """Run a program in one process with other last bits: TensorFlow multiplies with other kernels."""
+    settings = {"PROGRAMS_CALLS": str(calls), "TF_ENABLE_ONEDNN_OPTS": "0"}
+    return _run([sys.executable, str(script)], folder / "again", data, seconds, settings)
+
+
 def run_two(script: Path, folder: Path, data: Path, seconds: float, calls: int | None) -> Ran:
     """Run a program on two workers, up to the number of calls that one process made, or to its end."""
     settings = {} if calls is None else {"PROGRAMS_CALLS": str(calls)}

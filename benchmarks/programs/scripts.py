@@ -50,6 +50,13 @@ def script_of(path: Path) -> str:
     return script
 
 
+def with_same_random(script: str) -> str:
+    """Return a script that draws from ``keras.random`` instead of ``tf.random``; nothing if it does not."""
+    changed = re.sub(r"\b(?:tf|tensorflow)\.random\.(?=normal|uniform)", "stand_ins.same_random.", script)
+    begin = _BEGIN.replace("\n", "; import stand_ins.same_random\n")
+    return changed.replace(_BEGIN, begin, 1) if changed != script else ""
+
+
 def missing_package(script: str) -> str:
     """Return the first package that a script imports first of all and that is not installed, or nothing."""
     for statement in ast.parse(script).body:
