@@ -15,7 +15,7 @@ _HEAD = """# Published programs
 This page is for people who change how tfmuster trains. `benchmarks/programs` runs a folder of notebooks and
 scripts that others have published. Each program runs as stock Keras in one process, and on two workers of
 `tfmuster launch -n 2 --distribute`. The data sets are replaced by small ones of the same shapes, and training
-takes two epochs of a few batches. Everything that `fit`, `evaluate` and `predict` return is compared, and so are
+takes two epochs of a few batches. All that `fit`, `evaluate` and `predict` return is compared, and so are
 the weights after each call. The programs are not part of this repository.
 
 ```bash
