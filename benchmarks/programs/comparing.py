@@ -61,6 +61,18 @@ def largest(one: Path, two: Path, calls: int) -> float:
     return max(sizes)
 
 
+def counted(folder: Path) -> int:
+    """Return how many weights a program has left that made no call."""
+    return len(_arrays(folder, "end", 0) or {})
+
+
+def finite(folder: Path, calls: int) -> bool:
+    """Return whether all weights of one process are numbers: others are equal to anything of their kind."""
+    recorded = [_arrays(folder, f"call-{i:03}", 0) or {} for i in range(calls)]
+    weights = [value for arrays in recorded for value in _of(arrays, "weight").values()]
+    return all(np.isfinite(value).all() for value in weights if value.dtype.kind == "f")
+
+
 def _arrays(folder: Path, name: str, worker: int) -> Arrays | None:
     path = next(iter(folder.glob(f"{name}*-{worker}.npz")), None)
     if path is None:
@@ -131,6 +143,10 @@ def _numeric(values: Any) -> Any:
     return np.nan_to_num(np.ravel(values).astype("float64")) if values.dtype.kind in "fiub" else np.zeros(0)
 
 
+def _not_finite(values: Any) -> Any:
+    return ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(0)
+
+
 def _norm(arrays: list[Any]) -> float:
     return float(sum(float(np.sum(array**2)) for array in arrays) ** 0.5)
 
@@ -159,6 +175,9 @@ def _first_weights(one: Arrays, two: Arrays) -> str:
 
 
 def _weights(one: Arrays, two: Arrays) -> str:
+    first, second = _of(one, "weight"), _of(two, "weight")
+    if any(not np.array_equal(_not_finite(first[key]), _not_finite(second[key])) for key in first):
+        return "other weights are not finite"
     distance, norm, moved = _distances(one, two)
     if distance <= _OF_NORM * norm and (not moved or distance <= _OF_MOVE * moved):
         return ""

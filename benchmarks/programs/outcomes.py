@@ -6,7 +6,7 @@ import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from .comparing import compare, largest
+from .comparing import compare, counted, finite, largest
 from .running import Ran
 
 OUTCOMES = ("equal", "refused", "differs", "failed", "hangs", "not here")
@@ -40,7 +40,9 @@ def of_one(one: Ran) -> Outcome | None:
     """Return that a program does not run here, or None if it does."""
     ended = one.done()
     if one.calls() or ended.get("how") == "ended":
-        if one.calls() or any(one.records.glob("end-0.npz")):
+        if not finite(one.records, one.calls()):
+            return Outcome("not here", "weights that are not finite", seconds=(one.seconds, 0.0))
+        if one.calls() or counted(one.records):
             return None
         return Outcome("not here", "trains nothing", seconds=(one.seconds, 0.0))
     if one.code is None:
