@@ -14,6 +14,7 @@ _BEGIN = "import stand_ins; stand_ins.begin()\n"
 _END = "\nstand_ins.finish()\n"
 _FUTURE = re.compile(r"^from __future__ import .*$", re.MULTILINE)
 _DOWNLOAD = re.compile(r"^\s*!\s*(?:wget|curl)\b(.*)$")
+_UNPACK = re.compile(r"^\s*!\s*(?:unzip|tar)\b.*?([^\s'\"]+\.(?:zip|tgz|tar\.gz|tar))")
 _URL = re.compile(r"https?://[^\s'\"\\]+")
 #: Names of earlier releases, and settings that make a program long or choose another backend.
 _CHANGES = (
@@ -87,6 +88,8 @@ def _line(line: str) -> str:
     if (shell := _DOWNLOAD.match(line)) and (url := _URL.search(shell[1])):
         to = re.search(r"(?:-O|-o|--output-document)[ =]+([^\s'\"]+)", shell[1].replace(url[0], ""))
         return f"{indent}stand_ins.download({url[0]!r}, {to[1] if to else ''!r})"
+    if unpack := _UNPACK.match(line):
+        return f"{indent}stand_ins.unpack({unpack[1]!r})"
     if (
         re.match(r"\s*(!|%%?[a-z]|\?)", line)
         or re.match(r"\s*\w+\s*=\s*!", line)

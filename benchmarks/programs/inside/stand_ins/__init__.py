@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import sys
 from typing import Any
 
 from .records import finish
 
-__all__ = ["begin", "download", "finish"]
+__all__ = ["begin", "download", "finish", "unpack"]
 
 
 def begin() -> None:
@@ -40,6 +41,11 @@ def download(url: str, path: str = "") -> None:
     from . import downloads
 
     downloads.write(url, path)
+
+
+def unpack(archive: str) -> None:
+    """Unpack an archive into the folder of the program, for its ``!unzip`` or ``!tar``."""
+    shutil.unpack_archive(archive, ".")
 
 
 def replace_everywhere(stock: Any, ours: Any) -> None:
