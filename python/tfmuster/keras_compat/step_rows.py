@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import DataError
+from ..words import Words
 from . import seams
 from .losses import loss_parts
 from .rows import LocalBatch, Tensors
@@ -95,7 +96,7 @@ def check_together(what: str) -> None:
     if place_of_rows() is not None and not _step.together:
         raise DataError(
             "What looks at the rows of all workers can't predict each worker's own.",
-            found=f"{what}, and the workers may have other numbers of batches",
+            found=Words("{}, and the workers may have other numbers of batches", what),
             fix="predict the same data on all workers, without own_rows()",
             reason="predict-together",
         )

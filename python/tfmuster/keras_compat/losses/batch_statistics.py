@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...words import Argument, Words
 from .. import seams
 from ..choices import BATCH_NORM
 from ..process import multi_worker
@@ -40,7 +41,8 @@ def patch_batch_statistics() -> None:
     def moments(self: Any, inputs: tf.Tensor, mask: tf.Tensor | None) -> Any:
         if not (in_step() and synchronized(self, tf.distribute.get_strategy())):
             return stock(self, inputs, mask)
-        check_together(f"the layer {self.name} normalizes with the batch (training=True)")
+        how = Argument("training", True)
+        check_together(Words("the layer {} normalizes with the batch ({})", self.name, how))
         # A worker without rows has a placeholder row.
         share = share_of_rows()
         present = tf.constant(1, inputs.dtype) if share is None else tf.cast(share > 0, inputs.dtype)
