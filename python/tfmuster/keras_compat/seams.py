@@ -333,6 +333,12 @@ CLIP_GRADIENTS, SUM_GRADIENTS = _privates(
     "_clip_gradients _all_reduce_sum_gradients",
     "gradients are summed before they are clipped",
 )
+ASSIGN_ADD, ASSIGN_SUB = _seams(
+    f"{_BACKEND}optimizer:TFOptimizer.",
+    "assign_add assign_sub",
+    "rows of an embedding that occur often are added in the same order by all workers",
+    takes=("variable", "value"),
+)
 LOSS_SCALE_APPLY = Seam(
     "keras.src.optimizers.loss_scale_optimizer:LossScaleOptimizer.apply",
     "all workers leave out the same steps",

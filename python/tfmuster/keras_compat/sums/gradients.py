@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
+    from ...system.register import Seam
     from .recording import Gradient
 
 
@@ -80,6 +81,17 @@ def patch_gradients() -> None:
     def all_reduce_sum_gradients(self: Any, grads_and_vars: Iterable[object]) -> Any:
         # Keras clips before it comes here, so these are sums.
         return list(grads_and_vars) if _sums_here(self) else stock_sum(self, grads_and_vars)
+
+    def add_in_order(seam: Seam) -> None:
+        stock = seam.get()
+
+        @seam.wrap
+        def assign(self: Any, variable: Any, value: Any) -> None:
+            several = multi_worker(seams.OPTIMIZER_STRATEGY.of(self))
+            stock(self, variable, _each_row_once(value) if several else value)
+
+    add_in_order(seams.ASSIGN_ADD)
+    add_in_order(seams.ASSIGN_SUB)
 
     @seams.LOSS_SCALE_APPLY.wrap
     def apply(self: Any, gradients: Iterable[Gradient], trainable_variables: Any = None) -> None:
@@ -186,13 +198,25 @@ def _gather_sparse(
     rows = gather_rows(strategy, [part for sparse in gradients for part in (sparse.values, sparse.indices)])
 
     def joined(sparse: tf.IndexedSlices, values: tf.Tensor, indices: tf.Tensor) -> tf.IndexedSlices:
-        if not _are_unique(sparse.indices):
-            return tf.IndexedSlices(values, indices, sparse.dense_shape)
-        unique, places = tf.unique(indices)
-        sums = tf.math.unsorted_segment_sum(values, places, tf.size(unique))
-        return tf.IndexedSlices(sums, unique, sparse.dense_shape)
+        total = tf.IndexedSlices(values, indices, sparse.dense_shape)
+        return _each_row_once(total) if _are_unique(sparse.indices) else total
 
     return [joined(*parts) for parts in zip(gradients, rows[::2], rows[1::2], strict=True)]
+
+
+def _each_row_once(value: Any) -> Any:
+    """Return a sparse value whose equal rows are added up, in their order; any other value as it is.
+
+    TensorFlow adds sparse values to a variable with several threads. The order of equal rows differs from
+    time to time, and so would the last bits between the workers.
+    """
+    import tensorflow as tf
+
+    if not isinstance(value, tf.IndexedSlices) or _are_unique(value.indices):
+        return value
+    unique, places = tf.unique(value.indices)
+    sums = tf.math.unsorted_segment_sum(value.values, places, tf.size(unique))
+    return tf.IndexedSlices(sums, unique, value.dense_shape)
 
 
 def _are_unique(indices: tf.Tensor) -> bool:
