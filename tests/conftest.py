@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from support.clock import PATIENCE, PatientPopen
+from support.deadline import Running
 from support.forks import ForkServers
 from support.r_files import RFile
 from support.scheduling import ByFile
@@ -28,6 +29,7 @@ HERE = Path(__file__).parent
 
 def pytest_configure(config: pytest.Config) -> None:
     subprocess.Popen = PatientPopen  # type: ignore[misc]
+    config.pluginmanager.register(Running())
     # The same servers for all processes of pytest. Coverage follows programs from their start, and only Linux
     # lets a program enter other namespaces.
     in_coverage = "COVERAGE_PROCESS_CONFIG" in os.environ

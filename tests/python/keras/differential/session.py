@@ -9,6 +9,7 @@ what they note of it to FOLDER/<name>-<worker>.notes.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import gc
 import importlib
 import json
@@ -36,6 +37,9 @@ import keras  # noqa: E402
 import numpy as np  # noqa: E402
 from cases.registry import Case, named  # noqa: E402
 
+#: A case takes two seconds, and with XLA on a busy machine a minute. What hangs ends the session.
+CASE_SECONDS = 600
+
 wanted = [name.split(".") for name in sys.argv[2:]]
 for module in dict.fromkeys(module for module, _ in wanted):
     importlib.import_module(f"cases.{module}")
@@ -59,6 +63,7 @@ def arrays_of(case: Case) -> dict[str, np.ndarray]:
 
 
 for case in (named(name) for _, name in wanted):
+    faulthandler.dump_traceback_later(CASE_SECONDS, exit=True)
     try:
         np.savez(folder / f"{case.name}-{worker}.npz", **arrays_of(case))
     except Exception:
@@ -69,4 +74,5 @@ for case in (named(name) for _, name in wanted):
         PROCESS.told.clear()
     print("done:", case.name, flush=True)
     keras.backend.clear_session()
+    faulthandler.cancel_dump_traceback_later()
     gc.freeze()  # what stays, so that the next collection does not go through it again
