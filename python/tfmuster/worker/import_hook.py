@@ -19,7 +19,7 @@ from ..errors import StrategyError
 from ..options.hints import Hint
 from ..system.say import say
 from ..system.tensorflow_import import without_gc
-from ..tracking.live.states import say_phase
+from ..tracking.live.states import State, say_phase, say_state
 from ..words import language
 from . import reticulate
 from .joining_jax import patch_jax
@@ -174,15 +174,17 @@ def _joins() -> bool:
 
 
 def _serve() -> None:
-    """End the process of a parameter server when the job is over. Without a job, return."""
+    """End a process that serves a coordinator when the job is over. Without a job, return."""
     from ..rendezvous.task.control_channel import ControlChannel
     from ..rendezvous.task.join import is_worker_process, serve_until_over
     from ..system.process_end import exit_as
 
     control = ControlChannel.current()
-    if control is None or not control.joined or control.task.type != "ps" or not is_worker_process():
+    if control is None or not control.joined or not is_worker_process():
         return
-    exit_as(serve_until_over(control))
+    if control.task.cluster.jobs.get("ps") and not control.task.is_chief:
+        say_state(State("serving", serves=True))
+        exit_as(serve_until_over(control))
 
 
 def _refuse_other_cluster(task: Task, jobs: dict[str, list[str]], type: str, index: int | None) -> None:

@@ -210,6 +210,14 @@ def test_a_model_of_ones_own_with_what_fit_offers(tmp_path: Path, updates: str) 
     assert result["saved_differs"] < 1e-6
 
 
+def test_servers_that_wait_in_join_end_with_the_coordinator(tmp_path: Path) -> None:
+    program = PROGRAMS / "servers_join.py"
+    done = tfmuster("launch", "-n", 2, "--ps", 1, "--chief", program, cwd=tmp_path, limit=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "chief 0  | total 10.0" in done.stdout
+    assert set(states(tmp_path).values()) == {("done", 0)}
+
+
 def test_tf_keras_has_its_own_fit(tmp_path: Path) -> None:
     program = PROGRAMS / "legacy_parameter_server.py"
     done = tfmuster("launch", "--ps", 2, "-n", 2, program, cwd=tmp_path, limit=120, TF_USE_LEGACY_KERAS="1")

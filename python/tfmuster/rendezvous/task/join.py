@@ -180,6 +180,9 @@ def serve_until_over(control: ControlChannel) -> int:
 
     A TensorFlow server can't be stopped before.
     """
+    if control.task.type == "worker":
+        # The coordinator continues without a lost worker, but not without a parameter server and its weights.
+        control.done()
     try:
         control.wait_done()
     except WorkerError:

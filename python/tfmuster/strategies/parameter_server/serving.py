@@ -82,9 +82,6 @@ def serve(task: Task, control: ControlChannel) -> None:
     say_state(State("serving", serves=True))
     if not control.joined:
         server.join()
-    if task.type == "worker":
-        # The coordinator continues without a lost worker, but not without a parameter server and its weights.
-        control.done()
     code = serve_until_over(control)
     if not is_worker_process():
         raise StrategyError(
