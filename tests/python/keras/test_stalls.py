@@ -57,7 +57,9 @@ def test_a_worker_on_which_r_is_busy_is_named_and_the_stacks_have_rs_calls(tmp_p
     assert not list(run.path.glob("states/*.busy"))
 
 
-@pytest.mark.parametrize(("how", "leaver"), [("stop stays", 1), ("stop", 1), ("leave exit 0", 0)])
+@pytest.mark.parametrize(
+    ("how", "leaver"), [("stop stays", 1), ("stop", 1), ("leave exit 0", 0), ("before", 1)]
+)
 def test_a_worker_that_ends_early_is_named_at_once(tmp_path: Path, how: str, leaver: int) -> None:
     begun = time.monotonic()
     error, _ = stalls(tmp_path, how, "--stall-timeout", 0)

@@ -18,6 +18,8 @@ import keras
 
 how = sys.argv[1]
 index = strategy.cluster_resolver.task_id
+if how == "before" and index == 1:
+    sys.exit(0)
 x, y = np.ones((256, 8), "float32"), np.zeros(256, "int64")
 with strategy.scope():
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3)])

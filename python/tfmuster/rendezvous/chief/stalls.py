@@ -10,7 +10,7 @@ from ...system.activity import place_text
 
 #: How long a task may wait in TensorFlow, without moving, for one that has finished its program, in seconds.
 GONE_SECONDS: Final = 10.0
-#: The same in an execution that the finished task has not entered.
+#: The same in an execution that the finished task has not entered, or for a variable that both make.
 SURE_SECONDS: Final = 2.0
 #: How long a task may wait, without moving, for one whose data ended in the execution that both are in.
 ENDED_SECONDS: Final = 4.0
@@ -114,7 +114,9 @@ def _waits_for_finished(reports: Sequence[TaskReport], now: float) -> Stall | No
         # An execution that others have finished, too, may just take longer here.
         if earlier and report.doing.get("call") and report.waits(now) >= SURE_SECONDS:
             return _stall(earlier, [report], reports, now)
-        if min(report.still(now), report.waits(now)) >= GONE_SECONDS:
+        # TensorFlow would fail after ten seconds with an error that does not name the cause.
+        limit = SURE_SECONDS if "making" in report.doing else GONE_SECONDS
+        if min(report.still(now), report.waits(now)) >= limit:
             return _stall(finished, [report], reports, now)
     return None
 
