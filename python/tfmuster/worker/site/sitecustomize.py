@@ -18,7 +18,7 @@ class _BeforeTensorFlow:
     """A finder that installs tfmuster's import hook on the first search for TensorFlow, Keras, or JAX."""
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
-        if name not in ("tensorflow", "keras", "jax"):
+        if name not in ("tensorflow", "keras", "tf_keras", "jax"):
             return None
         sys.meta_path.remove(self)
         import importlib.util
