@@ -17,6 +17,7 @@ from typing import Final
 from ...cluster.tf_config import current_task
 from ...environment import ERROR_FILE_VARIABLE
 from ...errors import TfmusterError
+from ...system.regular_files import read_regular
 from ..record.layout import STATES, file_stem, own_run_dir
 
 _LEAVE: Final = "leave"
@@ -34,7 +35,7 @@ def order_to_leave(run_dir: Path, signal: int) -> None:
 def order_in(run_dir: Path) -> int:
     """Return the signal of the order to leave in a run directory; 0 without one."""
     with contextlib.suppress(OSError, ValueError):
-        return int((run_dir / STATES / _LEAVE).read_text())
+        return int(read_regular(run_dir / STATES / _LEAVE, 64))
     return 0
 
 

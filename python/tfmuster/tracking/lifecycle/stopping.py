@@ -19,6 +19,7 @@ from typing import Any, Final
 from ...environment import grace
 from ...errors import LaunchError, TfmusterError
 from ...system.ask import NoAnswerError, ask
+from ...system.regular_files import read_regular
 from ...system.replace import replacing_file
 from ...words import Code, Words, r_text
 from ..live.status import launcher_process, status_of, wait_for_end
@@ -157,9 +158,10 @@ def asked_to_save(run_dir: Path) -> bool:
     Raises TfmusterError if another session has asked to end the run at once.
     """
     path = run_dir / _STOP
-    if not path.exists():
+    try:
+        save = read_regular(path, 64) == _SAVE
+    except OSError:
         return False
-    save = path.read_bytes() == _SAVE
     path.unlink(missing_ok=True)
     if not save:
         raise TfmusterError(

@@ -29,6 +29,7 @@ from typing import Final
 from ...cluster.tf_config import current_task
 from ...errors import TfmusterError
 from ...system.activity import ACTIVITY, place_text
+from ...system.regular_files import read_regular
 from ...system.replace import replacing_file
 from ...system.say import say
 from ..record.layout import STACKS, STATES, file_stem, own_run_dir, task_of, utc_now
@@ -40,6 +41,8 @@ _WRITE_SECONDS: Final = 5.0
 #: After this many seconds in which no Python thread has run, the stack of a worker is written.
 BUSY_SECONDS: Final = 3.0
 _BEAT_SECONDS: Final = 1.0
+#: Bytes of the largest file of stacks that is read.
+_MOST_BYTES: Final = 64 << 20
 #: How the text of faulthandler begins.
 _MARK: Final = "Timeout ("
 _FRAME: Final = re.compile(r'  File "(.*)", line (\d+) in (.*)')
@@ -116,7 +119,7 @@ def ask_for_stacks(run_path: Path, tasks: Iterable[str], *, running: bool) -> di
     deadline = time.monotonic() + (_WRITE_SECONDS if running else 0.0)
     while True:
         texts = {
-            task_of(path.stem): path.read_text(encoding="utf-8", errors="replace")
+            task_of(path.stem): _text_of(path)
             for path in sorted(folder.glob("*-*.txt"))
             if path.stat().st_mtime >= asked
         }
@@ -173,11 +176,15 @@ def read_busy_stacks(run_dir: Path) -> dict[str, str]:
     texts = {}
     for path in sorted(run_dir.joinpath(STATES).glob("*.busy")):
         with contextlib.suppress(OSError):
-            head, mark, stack = path.read_text(encoding="utf-8", errors="replace").partition(_MARK)
+            head, mark, stack = _text_of(path).partition(_MARK)
             if mark:
                 since = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
                 texts[task_of(path.stem)] = _busy_text(head, stack, since.isoformat(timespec="milliseconds"))
     return texts
+
+
+def _text_of(path: Path) -> str:
+    return read_regular(path, _MOST_BYTES).decode(errors="replace")
 
 
 def _busy_text(head: str, stack: str, since: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from ...environment import RUN_DIR_VARIABLE
+from ...system.regular_files import read_regular
 from ...system.replace import replacing_file
 
 #: Folder of all runs, relative to the working directory.
@@ -45,6 +46,10 @@ CHECKPOINT = ".checkpoint"
 _CHECKPOINT_NAME = re.compile(rf"([0-9]+){re.escape(CHECKPOINT)}")
 #: File of a checkpoints folder with the process that writes there.
 CHECKPOINT_OWNER = ".owner.json"
+
+#: Bytes of the largest file of JSON that is read, and of lines of JSON: those of a million epochs and more.
+_MOST_JSON = 64 << 20
+MOST_LINES = 1 << 30
 
 #: State between a failure and the restart of all tasks.
 RESTARTING = "restarting"
@@ -159,7 +164,7 @@ def append_json(path: Path, line: Mapping[str, object]) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """Read the object in a JSON file. Return an empty dict if the file is missing or unreadable."""
     try:
-        value = orjson.loads(path.read_bytes())
+        value = orjson.loads(read_regular(path, _MOST_JSON))
     except (OSError, orjson.JSONDecodeError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -169,7 +174,7 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a file's lines. The last line may be incomplete, and a user may add others."""
     values = []
     with contextlib.suppress(OSError):
-        for line in path.read_bytes().splitlines():
+        for line in read_regular(path, MOST_LINES).splitlines():
             with contextlib.suppress(orjson.JSONDecodeError):
                 values.append(orjson.loads(line))
     return [value for value in values if isinstance(value, dict)]

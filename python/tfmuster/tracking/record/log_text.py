@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ...system.regular_files import open_regular
 from ...system.terminal_text import decoded
 from .layout import task_of, task_order
 
@@ -35,7 +36,8 @@ def separate(path: Path, line: str) -> None:
 
 def whole_text(path: Path, encoding: str | None = None) -> str:
     """Return the whole text of a file. Lines that are not UTF-8 are in this encoding."""
-    return decoded(path.read_bytes(), encoding).replace("\r\n", "\n").replace("\r", "\n")
+    with open_regular(path) as file:
+        return decoded(file.read(), encoding).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def last_lines(path: Path, lines: int, encoding: str | None = None) -> str:
@@ -48,7 +50,7 @@ def last_lines(path: Path, lines: int, encoding: str | None = None) -> str:
     # The last line comes first. It is empty if a line end is the end of the file; then one more is kept.
     last_first: list[bytes] = []
     begun = b""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         size = position = file.seek(0, os.SEEK_END)
         while position > max(0, size - _MOST_READ) and len(last_first) <= lines:
             step = min(BLOCK, position)

@@ -21,7 +21,7 @@ import orjson
 from ...system.replace import replacing_file
 from ...system.terminal_text import output_encoding
 from .hidden_values import without_secrets
-from .layout import CALL, RESUME, STOP_COMMAND, read_json, read_json_lines, utc_now, write_json
+from .layout import CALL, MOST_LINES, RESUME, STOP_COMMAND, read_json, read_json_lines, utc_now, write_json
 from .lines import METRICS, NOTES, history_of
 
 #: Tells whether a value that was read is of the kind that its readers expect.
@@ -159,8 +159,12 @@ def unreadable(run_dir: Path) -> str:
             if odd or not entries:
                 names.append(f"{name} ({', '.join(odd)})" if odd else name)
     paths = (run_dir / METRICS, run_dir / NOTES)
-    names += [path.name for path in paths if os.path.lexists(path) and not path.is_file()]
+    names += [path.name for path in paths if os.path.lexists(path) and not _holds_lines(path)]
     return ", ".join(names)
+
+
+def _holds_lines(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size <= MOST_LINES
 
 
 def _known(entries: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:

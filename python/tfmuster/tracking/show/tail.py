@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
+from ...system.regular_files import open_regular
 from ...system.terminal_text import Lines, visible
 from ..record.log_text import BLOCK
 from ..run import Run
@@ -60,7 +61,7 @@ class Tail:
         for name, path in self._run.log_paths().items():
             if self._task in (None, name):
                 cut = self._cuts.setdefault(name, Lines(self._encoding))
-                with path.open("rb") as file:
+                with open_regular(path) as file:
                     file.seek(self._offsets.get(name, 0))
                     while data := file.read(BLOCK):
                         self._offsets[name] = file.tell()

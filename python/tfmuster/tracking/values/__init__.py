@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import LaunchError, TfmusterError
+from ...system.regular_files import open_regular
 from ...words import Argument, Code, Words
 from ..record.layout import ANY_VALUES, CALL, file_stem
 from ..record.ownership import check_own
@@ -97,7 +98,7 @@ def _result(folder: Path, task: str) -> dict[str, Any]:
         check_own(folder, pickled)
         return dict(pickle.loads(pickled.read_bytes()))
     try:
-        with plain.open("rb") as file:
+        with open_regular(plain) as file:
             content = read_plain(file)
     except FileNotFoundError:
         if pickled.exists():

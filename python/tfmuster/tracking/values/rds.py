@@ -12,6 +12,8 @@ import mmap
 import struct
 from pathlib import Path
 
+from ...system.regular_files import open_regular
+
 _TEXT, _SYMBOL, _PAIRS, _ANY = "a text", "a symbol", "a pairlist", "a value"
 
 #: Types of vectors, and their bytes per element.
@@ -47,7 +49,7 @@ class NotDataError(ValueError):
 
 def check_rds(path: Path | str) -> None:
     """Raise NotDataError unless an uncompressed RDS file holds only vectors, lists and their attributes."""
-    with Path(path).open("rb") as file:
+    with open_regular(path) as file:
         try:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except ValueError:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tfmuster.errors import TfmusterError
 from tfmuster.tracking.lifecycle.beginning import new_run
+from tfmuster.tracking.live.states import read_states
 from tfmuster.tracking.record.layout import append_json, write_json
 from tfmuster.tracking.record.recording import record_end, record_info
 from tfmuster.tracking.run import Run
 from tfmuster.tracking.show.listing import find_run, run_table, runs_in
 from tfmuster.tracking.show.summary import last_epoch, summary
+from tfmuster.tracking.show.tail import each_log_line
 
 EVIL = "a\x9b31mb\u202ec\x1b[2J"
 
@@ -59,6 +62,24 @@ def test_a_state_or_a_host_is_a_word(tmp_path: Path) -> None:
     assert run.status()["tasks"] == {"worker 0": {"state": "unknown"}}
     assert repr(run).isprintable()
     assert summary(run)["unreadable"] == "run.json (host), status.json (state, worker 0)"
+
+
+def test_files_that_would_not_end_are_left_out_and_named(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    for name in ("states", "logs"):
+        (run.path / name).mkdir(exist_ok=True)
+    for name in ("status.json", "error.json", "logs/worker-0.log", "states/worker-0.json"):
+        (run.path / name).unlink(missing_ok=True)
+        os.mkfifo(run.path / name)
+    (run.path / "metrics.jsonl").unlink()
+    (run.path / "metrics.jsonl").symlink_to("/dev/zero")
+    with (run.path / "notes.jsonl").open("r+b") as file:
+        file.truncate(20 << 30)
+    (row,) = run_table(tmp_path)
+    assert row["name"] == run.name
+    assert summary(run)["unreadable"] == "status.json, error.json, metrics.jsonl, notes.jsonl"
+    assert list(each_log_line(run, None, lines=None)) == []
+    assert run.history() == {} and read_states(run.path) == {}
 
 
 def test_runs_of_several_folders_are_in_the_order_of_their_times(tmp_path: Path) -> None:
