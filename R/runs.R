@@ -4,14 +4,14 @@
 #' your session ends, and any session on this machine can inspect and stop it.
 #'
 #' If no run in `runs` has the name, your runs in other folders are found, too. `run_stop()`, `run_resume()`
-#' and `run_remove()` find those by their full names only, and `run_remove()` takes no part of a name that
-#' several runs have. It removes what tfmuster has written: other files stay, and so do checkpoints and models
-#' in a `run_dir` of yours.
+#' and `run_remove()` take no part of a name: they find a run of `runs` by its full name or the `name` that
+#' [launch()] got, and one of another folder by its full name. `run_remove()` removes what tfmuster has written:
+#' other files stay, and so do checkpoints and models in a `run_dir` of yours.
 #'
 #' `print()` of a run shows what each worker is currently doing. In RStudio, `run_in_rstudio()` follows the
 #' output in a background job.
 #'
-#' @param run A run; the return value of [launch()]; a run's name, or a unique part of the name, in the folder
+#' @param run A run; the return value of [launch()]; a run's name, or a part of the name, in the folder
 #'   `runs`; or the path of a run directory. Default: the newest run in the folder `runs`.
 #' @param worker The index of one worker, from 0 as in TF_CONFIG, or a task's name such as `"chief 0"`.
 #'   Default: all tasks.
@@ -235,7 +235,7 @@ run_remove <- function(run, older_than = NULL, folder = NULL) {
   runs <- if (missing(run)) {
     runs_before(older_than, as_folder(folder))
   } else {
-    list(as_run(run, single = TRUE, changes = TRUE))
+    list(as_run(run, changes = TRUE))
   }
   names <- vapply(runs, function(run) run$name, "")
   left <- lapply(runs, function(run) as.character(unlist(run_python("Run.remove", run))))

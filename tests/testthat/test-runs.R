@@ -191,6 +191,7 @@ test_that("runs of other folders are listed and found", {
   setwd("first")
   writeLines("cat('hello')", "script.R")
   launch("script.R", workers = 1, quiet = TRUE, name = "elsewhere")
+  expect_equal(expect_kind(run_remove("lsewhere"), "error")$reason, "part-of-name")
   setwd("../second")
   expect_false(any(grepl("-elsewhere$", names(run_list()))))
   expect_true(any(grepl("-elsewhere$", names(run_list(all = TRUE)))))

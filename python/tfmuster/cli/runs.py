@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,14 +70,27 @@ def _takes_run(*, changes: bool = False) -> Decorator:
     def add(verb: Callable[..., object]) -> object:
         @functools.wraps(verb)
         def with_run(*, name: str | None, folder: str | None, **options: object) -> object:
-            from ..tracking.show.listing import find_run
-
-            return verb(find_run(name, folder, changes=changes), **options)
+            return verb(_found(name, folder, changes=changes), **options)
 
         argument = click.argument("name", metavar="[RUN]", required=False, shell_complete=_complete_run)
         return argument(_folder(with_run))
 
     return add
+
+
+def _found(name: str | None, folder: str | None, *, changes: bool) -> Run:
+    """Return the run of this name. Whoever gives a part of it on a terminal to change a run is asked."""
+    from ..tracking.run import Run
+    from ..tracking.show.listing import find_run
+
+    try:
+        return find_run(name, folder, changes=changes)
+    except TfmusterError as error:
+        if error.fields.get("reason") != "part-of-name" or not sys.stdin.isatty():
+            raise
+        if not click.confirm(f"{error.found}. Do you mean {visible(error.fields['run'])}?", err=True):
+            raise
+        return Run(error.fields["run"])
 
 
 @runs.command("list")
@@ -179,7 +193,7 @@ def report(run: Run, output: str | None) -> None:
 def stop(run: Run, save: bool) -> int:
     """Stop a run and all its processes.
 
-    A run in another folder is found by its full name only.
+    RUN is its full name or, in the folder runs, its --name. A terminal asks about a part of it.
     """
     state = run.stop(save=save)["state"]
     click.echo(visible(f"{run.name}: {state}"))
@@ -192,8 +206,8 @@ def stop(run: Run, save: bool) -> int:
 def resume(run: Run, detach: bool) -> int:
     """Restart a run that was preempted, interrupted or lost, or has failed, with its original options.
 
-    It keeps its run directory. A program with checkpoint_callback() resumes from its newest checkpoint. A run
-    in another folder is found by its full name only.
+    It keeps its run directory. A program with checkpoint_callback() resumes from its newest checkpoint. RUN
+    is its full name or, in the folder runs, its --name. A terminal asks about a part of it.
     """
     from ..tracking.lifecycle.resuming import relaunch_of
     from .launch import launch
@@ -216,14 +230,15 @@ def resume(run: Run, detach: bool) -> int:
 def remove(names: tuple[str, ...], folder: str | None, older_than: str | None) -> int:
     """Remove runs of yours from the disk: the named ones, or those that ended some time ago.
 
-    Files that tfmuster has not written stay. A run in another folder is found by its full name only.
+    Files that tfmuster has not written stay. RUN is a full name or, in the folder runs, a --name. A terminal
+    asks about a part of it.
     """
-    from ..tracking.show.listing import ended_before, find_run
+    from ..tracking.show.listing import ended_before
 
     if bool(names) == (older_than is not None):
         raise click.UsageError("Name the runs to remove, or give --older-than.")
     old = (
-        [find_run(name, folder, single=True, changes=True) for name in names]
+        [_found(name, folder, changes=True) for name in names]
         if older_than is None
         else ended_before(older_than, folder or RUNS)
     )

@@ -221,3 +221,26 @@ def test_the_table_names_who_is_waited_for(tmp_path: Path) -> None:
     assert code == 0
     assert re.search(r"worker 1 +\S+ +waiting for worker 2 ", shown)
     assert read_states(only_run(tmp_path))["worker 2"].text == "starting"
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2)])
+def test_a_part_of_a_name_is_asked_about(tmp_path: Path, answer: str, code: int) -> None:
+    write(tmp_path, "exercise.py", "")
+    assert tfmuster("launch", "-n", 1, "exercise.py", cwd=tmp_path).returncode == 0
+    run = only_run(tmp_path)
+    mine, its = pty.openpty()
+    asked = subprocess.Popen(
+        [*TFMUSTER, "runs", "remove", "exerc"],
+        cwd=tmp_path,
+        env=environment(),
+        stdin=its,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    os.close(its)
+    os.write(mine, answer.encode())
+    said, _ = asked.communicate(timeout=20)
+    os.close(mine)
+    assert f"'exerc', a part of 1 name. Do you mean {run}? [y/N]" in said
+    assert asked.returncode == code and run.exists() == (code == 2)

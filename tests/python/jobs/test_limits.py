@@ -104,7 +104,7 @@ def test_a_name_longer_than_a_file_name(tmp_path: Path) -> None:
         assert "  found: File name too long\n  to do: Choose a shorter name." in done.stderr
         assert "x" * 120 not in done.stderr
     done = tfmuster("runs", "show", "x" * 300, cwd=tmp_path)
-    assert done.returncode == 2 and "0 runs in runs match 'xxx" in done.stderr
+    assert done.returncode == 2 and "no run in runs matches 'xxx" in done.stderr
     assert "x" * 120 not in done.stderr
 
 

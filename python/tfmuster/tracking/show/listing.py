@@ -66,7 +66,6 @@ def find_run(
     folder: Folders | None = None,
     *,
     elsewhere: bool | None = None,
-    single: bool = False,
     changes: bool = False,
 ) -> Run:
     """Find one run, which another session may have started.
@@ -82,17 +81,14 @@ def find_run(
     elsewhere : bool, optional
         Whether to look among this user's runs in other folders if no run matches there. Default: if no folder
         is given.
-    single : bool
-        Whether it is an error if several runs match.
     changes : bool
-        Whether the run is to be stopped, resumed or removed. Then a run in another folder is found by its
-        full name only.
+        Whether the run is to be stopped, resumed or removed. Then a part of its name does not do: it is found
+        by its name, or by the name that ``launch()`` got, and in another folder by its full name only.
 
     Raises
     ------
     TfmusterError
-        If no run matches, several match with `single`, or only a part of the name is given with `changes`
-        (reason ``part-of-name``).
+        If no run matches, or only a part of the name is given with `changes` (reason ``part-of-name``).
     """
     # Unlike Path.exists, this allows names that are too long.
     if name and os.path.exists(Path(name, "run.json")):
@@ -102,15 +98,13 @@ def find_run(
     away = not matching and (folder is None if elsewhere is None else elsewhere)
     if away:
         matching = _matching(runs(all=True), part)
-        if changes and matching:
-            _check_full_name(matching, part)
-    if not matching or (single and part is not None and len(matching) > 1):
+    if changes and matching and (away or part is not None):
+        matching = [_named(matching, part, away)]
+    if not matching:
         places = ", ".join(map(str, _each(RUNS if folder is None else folder)))
         raise TfmusterError(
-            f"A run must be given by its name, a {'unique ' if single else ''}part of its name, or its path.",
-            found=f"{len(matching)} runs in {places} match '{printable(part)}'"
-            if part
-            else f"no runs in {places}",
+            "A run must be given by its name, a part of its name, or its path.",
+            found=f"no run in {places} matches '{printable(part)}'" if part else f"no runs in {places}",
             fix=Words("List the runs with `{}`", _LIST)
             + (Words(", those in other folders with `{}`.", _LIST_ALL) if away else "."),
         )
@@ -122,20 +116,32 @@ def find_run(
     return newest
 
 
-def _check_full_name(matching: Sequence[Run], named: str | None) -> None:
-    """Raise TfmusterError unless `named` is the full name of one of these runs of other folders."""
+def _named(matching: Sequence[Run], name: str | None, away: bool) -> Run:
+    """Return the one of these runs that has this name, and not only a part of it; else raise TfmusterError.
+
+    Of several it is the only one that goes on. With `away`, they are in other folders.
+    """
+    named = [run for run in matching if name == run.name or (name == run.info().get("name") and not away)]
+    going_on = [run for run in named if run.goes_on] if len(named) > 1 else named
+    if len(going_on) == 1:
+        return going_on[0]
     newest = matching[-1]
-    if newest.name != named:
-        part = "no name" if named is None else f"'{printable(named)}'"
-        found, full = f"{part}; the newest that matches is in {newest.path.parent}", Path(newest.name)
-    elif len(matching) > 1:
-        found, full = f"{len(matching)} runs of this name", newest.path
+    if len(named) > 1:
+        found = f"{len(named)} runs of this name"
+    elif name is None:
+        found = "no name"
     else:
-        return
+        found = f"'{printable(name)}', a part of {len(matching)} {'name' if len(matching) == 1 else 'names'}"
+    place = f"; the newest that matches is in {newest.path.parent}" if away else ""
     raise TfmusterError(
-        "A run in another folder must be given by its full name to stop, resume or remove it.",
-        found=found,
-        fix=Words("If you mean this run, write {}; list all with `{}`.", full, _LIST_ALL),
+        "A run must be given by its full name to stop, resume or remove it.",
+        found=found + place,
+        fix=Words(
+            "If you mean this run, write {}; list all with `{}`.",
+            newest.path if named else Path(newest.name),
+            _LIST_ALL if away else _LIST,
+        ),
+        run=str(newest.path),
         reason="part-of-name",
     )
 

@@ -37,13 +37,14 @@ def test_a_run_is_found_from_another_folder(
     assert said[0] == f"tfmuster: taking {second.path}"
     assert said[1] == f"tfmuster: 2 runs match 'train'; taking the newest, {second.name}"
     assert find_run("20260101").path == first.path
-    with pytest.raises(TfmusterError, match="unique part"):
-        find_run("train", single=True)
+    with pytest.raises(TfmusterError, match="full name"):
+        find_run("train", changes=True)
     assert find_run(first.name, changes=True).path == first.path
     twin = a_run(tmp_path / "3", first.name)
     with pytest.raises(TfmusterError) as caught:
         find_run(first.name, changes=True)
-    assert caught.value.fields["reason"] == "part-of-name" and caught.value.found == "2 runs of this name"
+    assert caught.value.fields["reason"] == "part-of-name"
+    assert str(caught.value.found).startswith("2 runs of this name; ")
     assert f"write {twin.path};" in str(caught.value.fix)
     with pytest.raises(TfmusterError) as caught:
         find_run(None, "runs")
@@ -51,6 +52,26 @@ def test_a_run_is_found_from_another_folder(
     # The folder has priority, once it has runs.
     here = a_run(tmp_path / "elsewhere", "20250101T000000Z-train")
     assert find_run().path == find_run("train").path == here.path
+
+
+def test_who_changes_a_run_gives_its_name_and_not_a_part_of_it(tmp_path: Path) -> None:
+    first, second = (a_run(tmp_path, f"20260101T00000{number}Z-train-{number}") for number in (1, 2))
+    record_info(first.path, {**first.info(), "name": "train-1"})
+    record_info(second.path, {**second.info(), "name": "train-2"})
+    folder = tmp_path / "runs"
+    for part in ("rain", "2026", "20260101T000002Z-train"):
+        assert find_run(part, folder).path in (first.path, second.path)
+        with pytest.raises(TfmusterError, match="full name") as caught:
+            find_run(part, folder, changes=True)
+        assert caught.value.fields["reason"] == "part-of-name"
+        assert f"'{part}', a part of" in str(caught.value.found)
+    assert find_run("train-1", folder, changes=True).path == first.path
+    # Of two runs of one name, the one that goes on is meant.
+    for run in (first, second):
+        record_info(run.path, {**run.info(), "name": "train"})
+    record_end(first.path, "done")
+    assert second.goes_on and find_run("train", folder, changes=True).path == second.path
+    assert find_run(None, folder, changes=True).path == second.path
 
 
 def test_the_command_line_lists_and_shows_them(

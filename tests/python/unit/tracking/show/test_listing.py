@@ -93,7 +93,7 @@ def test_runs_of_several_folders_are_in_the_order_of_their_times(tmp_path: Path)
     assert find_run("-y", folders).path.parent == tmp_path / "b"
     with pytest.raises(TfmusterError) as caught:
         find_run("-z", folders)
-    assert str(caught.value.found) == f"0 runs in {', '.join(map(str, folders))} match '-z'"
+    assert str(caught.value.found) == f"no run in {', '.join(map(str, folders))} matches '-z'"
 
 
 def test_runs_is_a_function_for_users_and_a_package_for_tfmuster(tmp_path: Path) -> None:
