@@ -86,11 +86,12 @@ def _found(name: str | None, folder: str | None, *, changes: bool) -> Run:
     try:
         return find_run(name, folder, changes=changes)
     except TfmusterError as error:
+        meant = str(error.fields.get("run"))
         if error.fields.get("reason") != "part-of-name" or not sys.stdin.isatty():
             raise
-        if not click.confirm(f"{error.found}. Do you mean {visible(error.fields['run'])}?", err=True):
+        if not click.confirm(f"{error.found}. Do you mean {visible(meant)}?", err=True):
             raise
-        return Run(error.fields["run"])
+        return Run(meant)
 
 
 @runs.command("list")

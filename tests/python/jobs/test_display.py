@@ -244,3 +244,19 @@ def test_a_part_of_a_name_is_asked_about(tmp_path: Path, answer: str, code: int)
     os.close(mine)
     assert f"'exerc', a part of 1 name. Do you mean {run}? [y/N]" in said
     assert asked.returncode == code and run.exists() == (code == 2)
+
+
+def test_a_reader_that_leaves_does_not_end_the_job(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", "import time", "for i in range(99): print(i, flush=True); time.sleep(0.01)")
+    reader = ["sh", "-c", '"$@" | head -1', "sh", *TFMUSTER]
+    done = subprocess.run(
+        [*reader, "launch", "-n", "1", "train.py"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.stdout == "worker 0 | 0\n" and "the job continues, and its run keeps all of it" in done.stderr
+    assert "tfmuster: done in" in done.stderr and Run(only_run(tmp_path)).logs()["worker 0"].endswith("98\n")

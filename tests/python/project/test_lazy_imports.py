@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -75,3 +76,16 @@ def test_help_imports_no_verb() -> None:
         check=True,
     )
     assert out.stdout.splitlines()[-1] == "[]"
+
+
+def test_ctrl_c_during_the_imports_of_the_command_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+    done = subprocess.run(
+        [sys.executable, "-m", "tfmuster", "runs", "list"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), SOURCE])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")

@@ -207,7 +207,9 @@ class _SafeDisplay(Display):
             self._shown = Display()
             if isinstance(error, OSError):
                 _discard_output()
-            say(f"tfmuster: the display failed: {error}")
+            closed = "nobody reads the output any more; the job continues, and its run keeps all of it"
+            failed = f"the display failed: {error}"
+            say(f"tfmuster: {closed if isinstance(error, BrokenPipeError) else failed}")
 
     def line(self, text: str) -> None:
         self._do(lambda: self._shown.line(text))
