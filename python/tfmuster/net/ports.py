@@ -107,6 +107,20 @@ def free_ports(count: int) -> list[int]:
         return ports
 
 
+def check_loopback(host: str = "127.0.0.1") -> None:
+    """Raise LaunchError (reason ``machine``) unless the programs of this machine reach each other."""
+    try:
+        with socket.create_server((host, 0)) as server:
+            socket.create_connection(server.getsockname(), timeout=5).close()
+    except OSError as error:
+        raise LaunchError(
+            f"The programs of this machine must reach each other at {host}.",
+            found=error.strerror or str(error),
+            fix="Bring the loopback interface up: ip link set lo up",
+            reason="machine",
+        ) from error
+
+
 @contextlib.contextmanager
 def held_ports(count: int) -> Iterator[list[int]]:
     """Hold `count` ports of all interfaces until the block ends, so that only workers can listen on them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,6 +71,17 @@ def cannot_start(what: str, error: OSError) -> LaunchError:
         fix=fixes.get(error.errno or 0),
         reason="start",
     )
+
+
+def check_processes(proc: Path = Path("/proc")) -> None:
+    """Raise LaunchError (reason ``machine``) unless the processes of this machine can be seen."""
+    if sys.platform == "linux" and not (proc / "self" / "stat").exists():
+        raise LaunchError(
+            "The processes of this machine must be visible.",
+            found=f"{proc} is not mounted",
+            fix="Mount it (mount -t proc proc /proc), or launch the job outside of the sandbox.",
+            reason="machine",
+        )
 
 
 def usable_cores() -> int:

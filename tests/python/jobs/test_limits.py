@@ -119,3 +119,37 @@ def test_a_run_with_odd_metrics_is_listed(tmp_path: Path) -> None:
         done = tfmuster("runs", verb, *(() if verb == "list" else ("odd",)), cwd=tmp_path)
         assert done.returncode == 0 and "odd" in done.stdout, done.stderr
     assert tfmuster("runs", "list", cwd=tmp_path, HOME="").returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="needs namespaces")
+@pytest.mark.parametrize(
+    ("space", "found"),
+    [
+        (["unshare", "--net"], "must reach each other at 127.0.0.1.\n  found: "),
+        (
+            ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"],
+            "The processes of this machine must be visible.\n  found: /proc is not mounted",
+        ),
+    ],
+)
+def test_a_machine_that_shows_or_connects_nothing(tmp_path: Path, space: list[str], found: str) -> None:
+    write(tmp_path, "train.py", "")
+    done = subprocess.run(
+        [*space, *TFMUSTER, "launch", "-n", "2", "train.py"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2 and found in done.stderr, done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_directory_that_is_moved_while_the_job_runs(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", "import os, time", "os.rename('runs', 'moved')", "time.sleep(30)")
+    done = tfmuster("launch", "-n", 1, "train.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "The run directory must stay where it is while the job runs." in done.stderr
+    assert "has been moved or removed" in done.stderr

@@ -19,12 +19,12 @@ from ...cluster.spec import Cluster, hosts_of
 from ...cluster.tf_config import task_variables
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, KERAS_COMPAT_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError
-from ...net.ports import held_ports
+from ...net.ports import check_loopback, held_ports
 from ...options import places
 from ...options.hints import Hint
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
-from ...system.limits import free_memory, need_files, usable_cores
+from ...system.limits import check_processes, free_memory, need_files, usable_cores
 from ...system.private_network import private_network
 from ...system.say import say
 from ...tracking.failure.failure import Failure
@@ -65,6 +65,9 @@ class ThisMachine(Engine):
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
         command = resolve_command(job.command)
+        check_processes()
+        if not self.where.isolated:
+            check_loopback(HOST)
         if not self.where.oversubscribe:
             check_capacity(job)
         if self.where.warm:

@@ -148,7 +148,10 @@ class Supervisor:
         stem = file_stem(placement.task)
         log_path = self._run.path / "logs" / f"{stem}.log"
         note_path = Path(placement.env[ERROR_FILE_VARIABLE])
-        log = log_path.open("ab")
+        try:
+            log = log_path.open("ab")
+        except OSError as error:
+            raise not_writable(self._run.path, error) from error
         try:
             if placement.start is not None:
                 process = placement.start()

@@ -243,6 +243,13 @@ def _r_error(lines: Sequence[str]) -> str:
 
 def not_writable(run_path: Path, error: OSError) -> LaunchError:
     """Make the error for a run directory that can no longer be written."""
+    if not run_path.is_dir():
+        return LaunchError(
+            "The run directory must stay where it is while the job runs.",
+            found=f"{run_path} has been moved or removed",
+            fix="Launch the job again; a program with checkpoints continues in a copy of the directory.",
+            reason="run-moved",
+        )
     return LaunchError(
         "The run directory must be writable while the job runs.",
         found=f"{run_path}: {error.strerror}",
