@@ -92,6 +92,9 @@ OPEN_PORT_VARIABLE: Final = "TFMUSTER_OPEN_PORT"
 #: ``0`` leaves Keras unchanged.
 KERAS_COMPAT_VARIABLE: Final = "TFMUSTER_KERAS_COMPAT"
 
+#: ``1`` refuses a multi-worker strategy in a process of which nothing says that it is a worker.
+STRICT_VARIABLE: Final = "TFMUSTER_STRICT"
+
 #: ``1`` lets each worker of a job train a model of its own.
 INDEPENDENT_VARIABLE: Final = "TFMUSTER_INDEPENDENT"
 

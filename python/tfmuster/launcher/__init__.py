@@ -87,7 +87,7 @@ def _written_now(options: Mapping[str, object]) -> str | None:
     settings = tuple(Hint(name, value) for name, value in options.items())
     if not all(hint.option == "backend" or hint.option in ROWS for hint in settings):
         return None
-    return str(Words("Write {}.", Launch(settings, "script")))
+    return str(Words("Write {}.", Launch(settings, "SCRIPT")))
 
 
 @_check_names

@@ -49,6 +49,8 @@ class Hint(Part):
 class Launch(Part):
     """A call of ``launch()`` with some settings. `script` is what is launched, or None for the settings.
 
+    A script in capitals, or ``...``, stands for any.
+
     With `by_command`, Python says the command, too: for a script that runs without a launcher. With `of`, it
     is written for that face, whichever has started the job.
     """
@@ -68,17 +70,22 @@ class Launch(Part):
         face = self.of or face
         if face == "shell" or (face == "python" and self.by_command):
             words = ["tfmuster launch", *(hint.written("shell") for hint in self.settings)]
-            return " ".join([*words, self.script or ""]).strip()
+            return " ".join([*words, *([] if self.script is None else [shlex.quote(self.script)])])
         control = [hint for hint in self.settings if hint.option in Control.ROWS]
         plain = [hint for hint in self.settings if hint.option in {**Plain.ROWS, **Waiting.ROWS}]
         place = [hint for hint in self.settings if hint not in control and hint not in plain]
-        words = [] if self.script is None else [self.script.lower()]
+        words = [] if self.script is None else [self._named(face)]
         words += [_argument(hint, face) for hint in plain]
         words += [_on(place, face)] if place else []
         if control:
             name, equals = ("launch_control", " = ") if face == "r" else ("Control", "=")
             words.append(f"control{equals}{name}({', '.join(_argument(hint, face) for hint in control)})")
         return f"launch({', '.join(words)})"
+
+    def _named(self, face: Face) -> str:
+        assert self.script is not None
+        any_script = self.script == "..." or self.script.isupper()
+        return self.script.lower() if any_script else Value(self.script).written(face)
 
 
 def _argument(hint: Hint, face: Face) -> str:

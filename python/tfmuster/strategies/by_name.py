@@ -7,20 +7,21 @@ TensorFlow accepts many settings that later make it hang. This module raises a
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.spec import Task
-from ..cluster.tf_config import current_task
-from ..environment import COMMUNICATION_VARIABLE
+from ..cluster.spec import Cluster, Task
+from ..cluster.tf_config import current_task, use_tf_config
+from ..environment import COMMUNICATION_VARIABLE, STRICT_VARIABLE, is_on
 from ..errors import StrategyError, TfmusterError
 from ..keras_compat.choices import BATCH_NORM, COMMUNICATION, GRADIENT_DTYPE
 from ..keras_compat.process import PROCESS, require_tensorflow_backend
 from ..keras_compat.sums.collectives import prepare_sums, sums_directly
+from ..net.ports import free_ports
 from ..options.hints import Hint, Launch
 from ..system.gpus import visible_gpus
+from ..system.say import say
 from ..system.tensorflow_import import import_tensorflow, is_installed
 from ..system.user_code import user_script
 from ..words import Argument, Value, Words, choice, now
@@ -250,22 +251,31 @@ def _present(task: Task, how: str, communication: str) -> tf.distribute.Strategy
 
 
 def _required_task(name: str) -> Task:
-    """Return the task of this process. Raises StrategyError if nothing says which it is."""
-    from ..cluster.resolvers import join_engine
+    """Return the task of this process: that of a job, or of a program that somebody has started as it is.
 
-    task = join_engine()
-    if task is None:
-        hints = (Hint("workers", 2), *([Hint("ps", 1)] if name == "parameter_server" else []))
-        raise StrategyError(
-            f"{name} needs to know its cluster, and TF_CONFIG is not set.",
-            fix=Words(
-                "start the program with `{}`, in a job of Slurm with srun, or call use_tf_config(task) first",
-                Launch(hints, shlex.quote(user_script() or "SCRIPT"), by_command=True),
-            ),
-            strategy=name,
-            reason="no-tf-config",
-        )
-    return task
+    Raises StrategyError if the latter has no use for the strategy, is part of a batch job, or may not be.
+    """
+    from ..cluster.resolvers import batch_job, join_engine
+
+    if (task := join_engine()) is not None:
+        return task
+    hints = (Hint("workers", 2), *([Hint("ps", 1)] if name == "parameter_server" else []))
+    launch = Launch(hints, user_script() or "SCRIPT", by_command=True)
+    if name == _MULTI_WORKER and not is_on(STRICT_VARIABLE) and batch_job() is None:
+        (port,) = free_ports(1)
+        task = Cluster(worker=[f"127.0.0.1:{port}"]).task("worker", 0)
+        use_tf_config(task)
+        say(Words("tfmuster: one worker trains, because TF_CONFIG is not set; `{}` starts two", launch))
+        return task
+    raise StrategyError(
+        f"{name} needs to know its cluster, and TF_CONFIG is not set.",
+        fix=Words(
+            "start the program with `{}`, in a job of Slurm with srun, or call use_tf_config(task) first",
+            launch,
+        ),
+        strategy=name,
+        reason="no-tf-config",
+    )
 
 
 def strategy_table(environ: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -321,8 +331,10 @@ def _in_cluster(environ: Mapping[str, str], *, ps: bool) -> tuple[str | None, st
         task = current_task(dict(environ))
     except TfmusterError as error:
         return f"TF_CONFIG is wrong: {error.message}", ""
-    if task is None:
+    if task is None and ps:
         return f"needs a cluster: {start}", ""
+    if task is None:
+        return None, f"one worker; several: {start}"
     servers = bool(task.cluster.jobs.get("ps"))
     if ps and not (servers and task.cluster.jobs.get("worker")):
         return f"the cluster has no ps: {start}", ""

@@ -132,9 +132,21 @@ def test_the_line_that_started_tensorflow_is_named(strategy: str, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_job_is_named_where_there_is_no_cluster(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import tfmuster\ntfmuster.strategy('multi_worker_mirrored')")
+def test_a_program_that_is_started_as_it_is_trains_as_one_worker(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(FIT.format(arguments="'multi_worker_mirrored'"))
     done = python("train.py", cwd=tmp_path)
+    assert done.stdout.split() == ["CollectiveAllReduceStrategy", "1"], done.stderr
+    about = "one worker trains, because TF_CONFIG is not set; `tfmuster launch -n 2 train.py` starts two"
+    assert done.stderr.count(f"tfmuster: {about}\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "variables", [{"TFMUSTER_STRICT": "1"}, {"SLURM_JOB_ID": "7"}, {"PBS_JOBID": "7.server"}]
+)
+def test_a_job_is_named_where_there_must_be_a_cluster(tmp_path: Path, variables: dict[str, str]) -> None:
+    (tmp_path / "train.py").write_text("import tfmuster\ntfmuster.strategy('multi_worker_mirrored')")
+    done = python("train.py", cwd=tmp_path, **variables)
     assert done.returncode == 1
     assert "to do: start the program with `tfmuster launch -n 2 train.py`, in a job" in done.stderr
 

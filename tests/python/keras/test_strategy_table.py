@@ -29,7 +29,7 @@ def row(name: str, **environ: str) -> dict[str, object]:
         ("mirrored", {"CUDA_VISIBLE_DEVICES": "0,1"}, True, "2 GPUs"),
         ("mirrored", {"CUDA_VISIBLE_DEVICES": "-1"}, True, "the CPU; with replicas=2, two logical CPUs"),
         ("one_device", {"CUDA_VISIBLE_DEVICES": "3"}, True, "the first GPU"),
-        ("multi_worker_mirrored", {}, False, "needs a cluster: launch(..., workers=2)"),
+        ("multi_worker_mirrored", {}, True, "one worker; several: launch(..., workers=2)"),
         ("parameter_server", {}, False, "needs a cluster: launch(..., workers=2, control=Control(ps=1))"),
         ("tpu", {"TPU_NAME": "mine"}, True, "the TPU mine, if it can be reached"),
     ],

@@ -82,8 +82,8 @@ def find_run(
         Whether to look among this user's runs in other folders if no run matches there. Default: if no folder
         is given.
     changes : bool
-        Whether the run is to be stopped, resumed or removed. Then a part of its name does not do: it is found
-        by its name, or by the name that ``launch()`` got, and in another folder by its full name only.
+        Whether the run is to be stopped, resumed or removed. Then a part of its name does not do. It is found
+        by its full name, and in the folder also by the name that ``launch()`` got.
 
     Raises
     ------

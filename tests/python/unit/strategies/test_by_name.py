@@ -40,6 +40,7 @@ def test_argument_without_meaning(name: str, arguments: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["multi_worker_mirrored", "parameter_server"])
 def test_no_cluster(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.setenv("TFMUSTER_STRICT", "1")
     with pytest.raises(StrategyError, match="TF_CONFIG is not set") as caught:
         tfmuster.strategy(name)
     assert caught.value.fields["reason"] == "no-tf-config"
