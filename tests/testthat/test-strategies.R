@@ -8,7 +8,11 @@ test_that("an unknown strategy is refused with its name", {
 
 test_that("multi_worker_mirrored without a cluster is refused at once", {
   skip_without_python(tensorflow = TRUE)
-  withr::local_envvar(TF_CONFIG = NA, TFMUSTER_STRICT = "1")
+  # Python runs already, and has an environment of its own.
+  environ <- reticulate::import("os", convert = FALSE)$environ
+  environ$update(list(TFMUSTER_STRICT = "1"))
+  withr::defer(environ$pop("TFMUSTER_STRICT"))
+  withr::local_envvar(TF_CONFIG = NA)
   expect_snapshot(strategy("multi_worker_mirrored"), error = TRUE)
 })
 

@@ -38,7 +38,7 @@ _DEFAULTS = {
 }
 _MASTER_SECONDS = 5.0
 #: How long a new session may take to get its first executor, and then the next one, in seconds.
-_FIRST_EXECUTOR_SECONDS = 60.0
+_FIRST_EXECUTOR_SECONDS = 120.0
 _MORE_EXECUTORS_SECONDS = 10.0
 #: Age after which a session is expected to have all its executors, in seconds.
 _OLD_SECONDS = 60.0

@@ -373,9 +373,10 @@ def test_a_training_is_saved_at_its_time_limit_and_resumes_as_another_job(sge: S
     launcher.communicate(timeout=200)
     assert (run.status()["state"], launcher.returncode) == ("preempted", 143)
     (sge.shared / "fast").touch()
-    done = sge.run(*TFMUSTER, "runs", "resume", run.path, limit=100)
-    if run.status()["state"] == "preempted":  # a busy machine can need more than one limit's time
+    for _ in range(5):  # a busy machine can need more than one limit's time
         done = sge.run(*TFMUSTER, "runs", "resume", run.path, limit=100)
+        if run.status()["state"] != "preempted":
+            break
     assert done.returncode == 0, done.stderr
     assert "resumes after step" in done.stdout
     assert run.status()["state"] == "done" and (sge.shared / "final-1.npz").exists()
