@@ -4,8 +4,8 @@
 #' your session ends, and any session on this machine can inspect and stop it.
 #'
 #' If no run in `runs` has the name, your runs in other folders are found, too. `run_stop()`, `run_resume()`
-#' and `run_remove()` take no part of a name. They find a run by its full name, and in `runs` also by the `name`
-#' that [launch()] got. `run_remove()` removes what tfmuster has written: other files stay, and so do
+#' and `run_remove()` take no part of a name. They find a run by its full name, and in `runs` also by the
+#' `name` that [launch()] got. `run_remove()` removes what tfmuster has written: other files stay, and so do
 #' checkpoints and models in a `run_dir` of yours.
 #'
 #' `print()` of a run shows what each worker is currently doing. In RStudio, `run_in_rstudio()` follows the

@@ -67,8 +67,9 @@ class _Launch(click.Command):
     shell_complete=lambda *asked: [name for name in BACKENDS if name.startswith(asked[-1])],
 )
 @all_of(*map(row_option, _names_of(*PLACES, Waiting)))
+@option("-m", "Run a Python module, as python -m does. Default: run a script or a command.", name="module")
 @program_argument()
-def launch(*, program: tuple[str, ...], backend: str | None, **options: Any) -> int:
+def launch(*, program: tuple[str, ...], backend: str | None, module: bool, **options: Any) -> int:
     """Run a script or a command on several workers, of this machine or of others.
 
     Each worker gets TF_CONFIG and free ports, and runs your .py or .R script. A script without a strategy
@@ -80,22 +81,24 @@ def launch(*, program: tuple[str, ...], backend: str | None, **options: Any) -> 
     \b
     tfmuster launch -n 2 train.py --epochs 3
     tfmuster launch -n 4 train.R
+    tfmuster launch -n 2 -m package.train
     tfmuster launch -H node1:2,node2:2 train.R
     tfmuster launch -H node1,node2 --file digits.npz --file layers/ train.py
     tfmuster launch --backend spark --master spark://node1:7077 -n 3 train.R
     tfmuster launch -n 2 -- tfmuster train mnist --steps-per-epoch 0
     """
+    from ..launcher.command import MODULE
     from ..launcher.engines.base import engine_for, place_for
     from ..launcher.engines.local import ThisMachine
     from ..system.process_end import SHUTDOWN
     from ..system.processes import adopt_orphans
 
-    refuse_options_after_script(program, options)
+    refuse_options_after_script(program, options, module=module)
     engine = engine_for(place_for(backend, settings_of(PLACES, options)))
     waiting = Waiting(**settings_of([Waiting], options))
     if waiting.timings and not isinstance(engine, ThisMachine):
         raise click.UsageError("--timings is for workers on this machine.")
-    job = engine.job(program, **settings_of([Plain, Control], options))
+    job = engine.job((MODULE, *program) if module else program, **settings_of([Plain, Control], options))
     if waiting.dry_run:
         script = getattr(engine, "script", None)
         if script is None:
@@ -143,16 +146,20 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def refuse_options_after_script(program: tuple[str, ...], options: Mapping[str, object]) -> None:
-    """Raise UsageError if an option about the workers stands after a script, and none of it before.
+def refuse_options_after_script(
+    program: tuple[str, ...], options: Mapping[str, object], *, module: bool
+) -> None:
+    """Raise UsageError if an option about the workers stands after a script or module, and none before.
 
     Arguments after a script are the script's, so the job would run with two workers on this machine. Whoever
     writes ``--`` before the script, or also names the option there, means the script's. Hosts also say how
     many workers there are.
     """
     script, *arguments = program
-    if Path(script).suffix.lower() not in (".py", ".r") or click.get_current_context().meta.get(_SEPARATED):
+    is_program = module or Path(script).suffix.lower() in (".py", ".r")
+    if not is_program or click.get_current_context().meta.get(_SEPARATED):
         return
+    script = f"-m {script}" if module else script
     if options.get("hosts") is not None or options.get("hostfile") is not None:
         return
     for name in _ABOUT_WORKERS:

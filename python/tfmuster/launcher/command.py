@@ -15,6 +15,8 @@ from ..errors import LaunchError
 from ..system.interpreter import python_executable, rscript_executable, run_module
 from ..words import Code, r_text
 
+#: Stands before the name of a module that is to be run, as for Python itself.
+MODULE = "-m"
 #: Suffixes of notebooks, and how to make a script of one.
 _NOTEBOOKS = {
     ".ipynb": "Convert it: jupyter nbconvert --to script {path}; then launch {stem}.py. Or define a function "
@@ -28,8 +30,13 @@ _NOTEBOOKS = {
 
 
 def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
-    """Return interpreter and script, or the command with its path. Raises LaunchError if one is missing."""
+    """Return interpreter and script, or the command with its path. Raises LaunchError if one is missing.
+
+    After `MODULE`, the command has the name of a Python module, and its arguments.
+    """
     first, *arguments = command
+    if first == MODULE and arguments:
+        return (python_executable(), MODULE, *arguments)
     suffix = Path(first).suffix.lower()
     if suffix in (".py", ".r"):
         if not Path(first).is_file():
@@ -116,7 +123,9 @@ def _meant(name: str) -> str:
 
 
 def command_name(command: Sequence[str]) -> str:
-    """Return the script's name without its extension; for ``tfmuster train mnist``, its verbs."""
+    """Return the script's name without its extension; that of a module; the verbs of a tfmuster command."""
     program, *arguments = command
+    if program == MODULE and arguments:
+        return arguments[0]
     verbs = list(itertools.takewhile(str.isalpha, arguments)) if program == "tfmuster" else []
     return "-".join(verbs) or Path(program).stem

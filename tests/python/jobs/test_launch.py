@@ -31,7 +31,7 @@ from tfmuster.options.table import Control
 from tfmuster.system.interpreter import SITE
 from tfmuster.system.limits import usable_cores
 from tfmuster.tracking.run import Run
-from tfmuster.tracking.show.listing import runs_in
+from tfmuster.tracking.show.listing import find_run, runs_in
 
 pytestmark = pytest.mark.fresh
 
@@ -95,6 +95,12 @@ def test_commands_and_tfmuster_itself(tmp_path: Path) -> None:
     assert done.stdout.count('x {"cluster":') == 2
     done = tfmuster("launch", "-n", 1, "--", "tfmuster", "--version", cwd=tmp_path, PATH="/usr/bin:/bin")
     assert done.stdout == "worker 0 | tfmuster 0.1.0\n"
+    (tmp_path / "package").mkdir()
+    write(tmp_path, "package/train.py", "import sys; print(__name__, sys.argv[1:])")
+    done = tfmuster("launch", "-n", 1, "-m", "package.train", "--epochs", 3, cwd=tmp_path)
+    assert done.stdout == "worker 0 | __main__ ['--epochs', '3']\n"
+    run = find_run("package.train", tmp_path / "runs", changes=True)
+    assert run.info()["command"] == ["-m", "package.train", "--epochs", "3"]
 
 
 @pytest.mark.parametrize(

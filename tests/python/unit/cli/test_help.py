@@ -90,6 +90,12 @@ def test_workers_after_the_script_are_refused(
     assert f"{option} stands after {script}" in said and f"launch {option} {script}. If" in said
 
 
+def test_workers_after_a_module_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["launch", "-m", "package.train", "-n", "4"]) == 2
+    assert "-n 4 stands after -m package.train" in (said := capsys.readouterr().err)
+    assert "tfmuster launch -n 4 -m package.train. If" in said
+
+
 def test_workers_before_the_script_leave_its_options_alone(capsys: pytest.CaptureFixture[str]) -> None:
     # The script is missing, which is all that is wrong.
     for before in (["-n", "2"], ["--"], ["-n", "2", "--"]):
@@ -98,4 +104,4 @@ def test_workers_before_the_script_leave_its_options_alone(capsys: pytest.Captur
         assert "The script to run must exist." in capsys.readouterr().err
     with click.Context(cli):
         for given in ({"hosts": "node1"}, {"hostfile": "hosts"}):
-            refuse_options_after_script(("train.py", "-n", "4", "-H", "a"), given)
+            refuse_options_after_script(("train.py", "-n", "4", "-H", "a"), given, module=False)
