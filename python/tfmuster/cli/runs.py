@@ -97,19 +97,34 @@ def _found(name: str | None, folder: str | None, *, changes: bool) -> Run:
 @runs.command("list")
 @_folder
 @option("-a, --all", "List your runs in all folders. Default: those in the folder runs.", name="everywhere")
-def list_runs(folder: str | None, everywhere: bool) -> None:
-    """List runs, oldest first: those in the folder runs or, if it has none, yours in all folders."""
+@option("--limit N", "List at most N runs. Default: all.", WholeNumber(min=1))
+@option("--state STATE", "List only runs in this state, such as failed. Default: in any.")
+@option("--name PART", "List only runs with this in their names. Default: all.")
+@option("--since AGE", "List only runs that started at most so long ago: 12h, 30d or 8w. Default: all.")
+@option(
+    "--json",
+    "Print a JSON object with the state and last metrics of each run. Default: a table.",
+    name="as_json",
+)
+def list_runs(folder: str | None, everywhere: bool, as_json: bool, **wanted: Any) -> None:
+    """List runs, newest first: those in the folder runs or, if it has none, yours in all folders."""
     from ..tracking.record.recording import unreadable
-    from ..tracking.show.listing import run_table
+    from ..tracking.show.listing import newest_runs, run_row
+    from ..tracking.show.summary import glance_row
 
-    table = run_table(folder, all=everywhere)
-    if not table and folder is None and not everywhere:
-        table, everywhere = run_table(all=True), True
-        if table:
+    chosen = newest_runs(folder, all=everywhere, **wanted)
+    if not chosen and folder is None and not everywhere and not newest_runs(limit=1):
+        chosen, everywhere = newest_runs(all=True, **wanted), True
+        if chosen:
             click.echo("No runs in runs. Your runs in other folders:", err=True)
-    if not table:
-        click.echo(visible(f"No runs in {folder or 'runs'}."))
+    if as_json:
+        click.echo(json_text({str(run.path): glance_row(run) for run in chosen}))
         return
+    if not chosen:
+        fitting = " that fit" if any(wanted.values()) else ""
+        click.echo(visible(f"No runs{fitting} in {folder or 'runs'}."))
+        return
+    table = [run_row(run) for run in chosen]
     rows = [_row(run, everywhere) for run in table]
     head = ("run", "state", "started", "took", "tasks", "speed", "progress")
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]

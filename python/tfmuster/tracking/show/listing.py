@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -157,6 +158,41 @@ def ended_before(age: str, folder: Folders = RUNS) -> list[Run]:
     `age` is a number and a unit: ``"12h"`` (hours), ``"30d"`` (days), ``"8w"`` (weeks). Raises TfmusterError
     if it is something else.
     """
+    limit = _so_long_ago(age)
+    return [
+        run
+        for run in runs_in(folder)
+        if not whose(run.path) and not run.goes_on and _last_change(run) < limit
+    ]
+
+
+def newest_runs(
+    folder: Folders | None = None,
+    *,
+    all: bool = False,
+    limit: int | None = None,
+    state: str | None = None,
+    name: str | None = None,
+    since: str | None = None,
+) -> list[Run]:
+    """Return the runs of :func:`runs`, newest first: at most `limit`, and those that all the others fit.
+
+    `state` is that of the run, `name` a part of its name, and `since` the age of the oldest start, as in
+    :func:`ended_before`. Only the files of the runs that are looked at are read.
+    """
+    begun = None if since is None else _so_long_ago(since)
+    chosen = (
+        run
+        for run in reversed(runs(folder, all=all))
+        if (name is None or name in run.name)
+        and (begun is None or _started(run) >= begun)
+        and (state is None or run.status()["state"] == state)
+    )
+    return list(itertools.islice(chosen, limit))
+
+
+def _so_long_ago(age: str) -> datetime:
+    """Return the time that was so long ago: ``"12h"``, ``"30d"``, ``"8w"``. Raises TfmusterError."""
     match = re.fullmatch(r"([0-9]{1,6})([hdw])", age.strip()) if isinstance(age, str) else None
     if match is None:
         raise TfmusterError(
@@ -166,39 +202,39 @@ def ended_before(age: str, folder: Folders = RUNS) -> list[Run]:
         )
     hours = int(match[1]) * _HOURS[match[2]]
     # Python's calendar begins with the year 1.
-    limit = datetime.now(timezone.utc) - timedelta(hours=min(hours, 1000 * 366 * 24))
-    return [
-        run
-        for run in runs_in(folder)
-        if not whose(run.path) and not run.goes_on and _last_change(run) < limit
-    ]
+    return datetime.now(timezone.utc) - timedelta(hours=min(hours, 1000 * 366 * 24))
 
 
-def _last_change(run: Run) -> datetime:
-    text = run.status().get("updated") or run.info().get("started")
+def _started(run: Run) -> datetime:
+    text = run.info().get("started")
     return datetime.fromisoformat(text) if text else written(run.path / "run.json")
 
 
-def run_table(folder: Folders | None = None, *, all: bool = False) -> list[dict[str, str]]:
-    """Return a row of texts for each run of :func:`runs`.
+def _last_change(run: Run) -> datetime:
+    text = run.status().get("updated")
+    return datetime.fromisoformat(text) if text else _started(run)
 
-    A row has ``name``, ``path``, ``state``, ``tasks`` (a count), ``started`` (UTC, as in ``run.json``),
+
+def run_table(folder: Folders | None = None, *, all: bool = False) -> list[dict[str, str]]:
+    """Return a row of texts, as :func:`run_row` does, for each run of :func:`runs`."""
+    return [run_row(run) for run in runs(folder, all=all)]
+
+
+def run_row(run: Run) -> dict[str, str]:
+    """Return texts about a run.
+
+    They are ``name``, ``path``, ``state``, ``tasks`` (a count), ``started`` (UTC, as in ``run.json``),
     ``local`` (the same by the user's clock), ``took``, ``speed`` and ``progress``.
     """
-    rows = []
-    for run in runs(folder, all=all):
-        status, started = run.status(), run.info().get("started", "")
-        rows.append(
-            {
-                "name": run.name,
-                "path": str(run.path),
-                "state": str(status["state"]),
-                "tasks": str(len(status["tasks"])),
-                "started": str(started),
-                "local": visible(local_time(started) or "")[:16],
-                "took": took(run),
-                "speed": speed_of(run),
-                "progress": last_epoch(run),
-            }
-        )
-    return rows
+    status, started = run.status(), run.info().get("started", "")
+    return {
+        "name": run.name,
+        "path": str(run.path),
+        "state": str(status["state"]),
+        "tasks": str(len(status["tasks"])),
+        "started": str(started),
+        "local": visible(local_time(started) or "")[:16],
+        "took": took(run),
+        "speed": speed_of(run),
+        "progress": last_epoch(run),
+    }

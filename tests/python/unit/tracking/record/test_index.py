@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import tfmuster
 from tfmuster.cli import main
 from tfmuster.errors import TfmusterError
 from tfmuster.tracking.lifecycle.beginning import new_run
+from tfmuster.tracking.record.layout import append_json
 from tfmuster.tracking.record.recording import index_path, known_runs, record_end, record_info
 from tfmuster.tracking.run import Run
 from tfmuster.tracking.show.listing import find_run, runs
@@ -112,6 +114,34 @@ def test_the_command_line_lists_and_shows_them(
     assert main(["runs", "remove", run.name]) == 0
     assert main(["runs", "list", "--all"]) == 0
     assert capsys.readouterr().out.endswith("No runs in runs.\n")
+
+
+def test_the_command_line_lists_the_newest_first_and_those_that_are_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    old, failed, new = (a_run(tmp_path, f"2026010{number}T000000Z-train-{number}") for number in (1, 2, 3))
+    record_info(old.path, {**old.info(), "started": "2026-01-01T00:00:00.000+00:00"})
+    append_json(new.path / "metrics.jsonl", {"epoch": 1, "loss": 0.5})
+    record_end(failed.path, "failed")
+    record_end(new.path, "done")
+
+    def listed(*options: str) -> list[str]:
+        assert main(["runs", "list", *options]) == 0
+        return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+
+    assert listed() == [new.name, failed.name, old.name]
+    assert listed("--limit", "2") == [new.name, failed.name]
+    assert listed("--state", "failed") == [failed.name]
+    assert listed("--name", "-3") == [new.name]
+    assert listed("--since", "12h") == [new.name, failed.name]
+    assert main(["runs", "list", "--json", "--state", "done"]) == 0
+    (row,) = json.loads(capsys.readouterr().out).values()
+    assert row["name"] == new.name and row["metrics"] == {"loss": 0.5}
+    assert main(["runs", "list", "--state", "frozen"]) == 0
+    assert capsys.readouterr().out == "No runs that fit in runs.\n"
+    assert main(["runs", "list", "--since", "yesterday"]) == 2
+    assert "An age must be a number and a unit." in capsys.readouterr().err
 
 
 def test_the_index_is_the_users_alone_and_stays_small(
