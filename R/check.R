@@ -22,7 +22,7 @@
 check_cluster <- function(source = NULL, worker = character(), ps = character(), chief = character(),
                           evaluator = character(), type = NULL, index = NULL, connect = FALSE,
                           timeout = 3) {
-  share_tf_config()
+  share_variables()
   run_python(
     "check_cluster", source,
     worker = as_addresses(worker), ps = as_addresses(ps), chief = as_addresses(chief),

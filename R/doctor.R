@@ -26,7 +26,7 @@ tfmuster_doctor <- function(devices = TRUE, timeout = 120) {
   report <- tryCatch(
     {
       if (!has_python()) abort_no_environment()
-      share_tf_config()
+      share_variables()
       run_python("doctor", devices = devices, timeout = timeout)
     },
     tfmuster_error_dependency = doctor_without_python

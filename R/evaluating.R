@@ -33,7 +33,7 @@
 evaluate_checkpoints <- function(model, data, folder = NULL, verbose = TRUE) {
   given <- list(folder = folder, verbose = verbose)
   check_arguments(given, c(folder = "name", verbose = "flag"), kind = "error")
-  share_tf_config()
+  share_variables()
   say_how_it_ends()
   found <- run_python(
     "evaluate_checkpoints", model, data,

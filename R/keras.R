@@ -242,7 +242,7 @@ r_callback <- function(...) {
 keras_method <- function(model, name, ..., call = rlang::caller_env()) {
   the$generator_error <- NULL
   # R may have removed the variable, which Python would still have.
-  share_tf_config(call)
+  share_variables(call)
   # An array with one value is data of one row.
   given <- lapply(list(...), function(value) if (is.array(value)) value else as_whole(value))
   withCallingHandlers(

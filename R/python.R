@@ -153,10 +153,13 @@ prefer_python <- function() {
   invisible()
 }
 
-# R changes the environment of the process, but `os.environ` is a copy made when Python started.
-share_tf_config <- function(call = rlang::caller_env()) {
+# R changes the environment of the process, but `os.environ` is a copy made when Python started. What TensorFlow
+# and tfmuster read there must be what R has set.
+share_variables <- function(call = rlang::caller_env()) {
   text <- Sys.getenv("TF_CONFIG", unset = NA)
-  python_bridge(call)$adopt_environment(list(TF_CONFIG = if (is.na(text)) NULL else text))
+  ours <- grep("^TFMUSTER_", names(Sys.getenv()), value = TRUE)
+  values <- c(list(TF_CONFIG = if (is.na(text)) NULL else text), as.list(Sys.getenv(ours, names = TRUE)))
+  python_bridge(call)$adopt_environment(values)
 }
 
 # A launched script gets this session's environment variables.

@@ -50,7 +50,7 @@ strategy <- function(name = "default", devices = NULL, replicas = NULL, communic
     c(name = "name", keras_compat = "flag", start_timeout = "seconds"),
     kind = "strategy"
   )
-  share_tf_config()
+  share_variables()
   say_how_it_ends()
   run_python(
     "strategy", name,

@@ -10,7 +10,7 @@
 #' @examplesIf tfmuster_available(tensorflow = FALSE)
 #' strategy_table()
 strategy_table <- function() {
-  share_tf_config()
+  share_variables()
   rows <- run_python("strategy_table")
   columns <- c("strategy", "fit", "custom_loop", "here", "why")
   table <- do.call(rbind, lapply(rows, function(row) as.data.frame(row)[columns]))

@@ -53,7 +53,7 @@ parse_tf_config <- function(text) {
 #' @rdname tf_config_json
 #' @export
 current_task <- function() {
-  share_tf_config()
+  share_variables()
   run_python("current_task")
 }
 

@@ -57,7 +57,7 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
   if (!is.null(dataset) && !is_text(dataset) && !inherits(dataset, "tfmuster.Digits")) {
     refuse_argument("dataset", "a file, a folder, \"synthetic\", or an object from mnist()", dataset, "data")
   }
-  share_tf_config()
+  share_variables()
   say_how_it_ends()
   as_training(run_python(
     "train_mnist", model,

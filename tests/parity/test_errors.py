@@ -106,6 +106,7 @@ def test_reports_are_the_same(r: Callable[..., Any], text: str) -> None:
 @pytest.mark.tensorflow
 def test_training_data_and_strategy_errors(r: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.setenv("TFMUSTER_STRICT", "1")
     same(r("model_error_from_r", "resnet"), error_of(train_mnist, "resnet"))
     same(
         r("model_error_from_r", "cnn", dataset="synthetic", epochs=0),
