@@ -153,8 +153,8 @@ prefer_python <- function() {
   invisible()
 }
 
-# R changes the environment of the process, but `os.environ` is a copy made when Python started. TensorFlow and
-# tfmuster must read there what R has set.
+# R changes the environment of the process, but `os.environ` is a copy made when Python started. TensorFlow
+# and tfmuster must read there what R has set.
 share_variables <- function(call = rlang::caller_env()) {
   text <- Sys.getenv("TF_CONFIG", unset = NA)
   ours <- grep("^TFMUSTER_", names(Sys.getenv()), value = TRUE)
