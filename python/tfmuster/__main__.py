@@ -3,13 +3,14 @@
 import signal
 
 # While this imports the command, Ctrl-C ends it as it ends any program, and without a traceback.
-_handler = signal.getsignal(signal.SIGINT)
-if _handler is signal.default_int_handler:
+_interrupts = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+if _interrupts:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from .cli import main  # noqa: E402
 
-signal.signal(signal.SIGINT, _handler)
+if _interrupts:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -251,10 +251,7 @@ def _present(task: Task, how: str, communication: str) -> tf.distribute.Strategy
 
 
 def _required_task(name: str) -> Task:
-    """Return the task of this process: that of a job, or of a program that somebody has started as it is.
-
-    Raises StrategyError if the latter has no use for the strategy, is part of a batch job, or may not be.
-    """
+    """Return the task of this process, which may be the only one. Raises StrategyError if it may not."""
     from ..cluster.resolvers import batch_job, join_engine
 
     if (task := join_engine()) is not None:
@@ -262,8 +259,7 @@ def _required_task(name: str) -> Task:
     hints = (Hint("workers", 2), *([Hint("ps", 1)] if name == "parameter_server" else []))
     launch = Launch(hints, user_script() or "SCRIPT", by_command=True)
     if name == _MULTI_WORKER and not is_on(STRICT_VARIABLE) and batch_job() is None:
-        (port,) = free_ports(1)
-        task = Cluster(worker=[f"127.0.0.1:{port}"]).task("worker", 0)
+        task = Cluster(worker=[f"127.0.0.1:{free_ports(1)[0]}"]).task("worker", 0)
         use_tf_config(task)
         say(Words("tfmuster: one worker trains, because TF_CONFIG is not set; `{}` starts two", launch))
         return task
