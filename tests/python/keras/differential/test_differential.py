@@ -36,18 +36,29 @@ def cases() -> list[Case]:
     return registered(MODULES)
 
 
+#: Sessions that share the cases of two workers, so that several processes of pytest can run them.
+PARTS = 3
+
+
+def shares() -> list[tuple[str, Case]]:
+    """Return the cases with the session of each, whose name begins with its number of workers."""
+    all_cases = cases()
+    of_two = [(f"2_workers_{i * PARTS // len(all_cases) + 1}", case) for i, case in enumerate(all_cases)]
+    return of_two + [("4_workers", case) for case in on_four_workers(all_cases)]
+
+
 class Session:
     """What several workers and one process have made of the cases that pytest has chosen for them."""
 
     def __init__(self, folder: Path, workers: int, cases: list[Case]) -> None:
+        self.workers = workers
         self._folder = folder
-        self._workers = workers
         self._names = [f"{case.module}.{case.name}" for case in cases]
         self._said: dict[int, str] = {}
 
     def result(self, case: Case, worker: int | None) -> dict[str, np.ndarray]:
         """Return the arrays of one of the workers, or with None of one process."""
-        workers = 0 if worker is None else self._workers
+        workers = 0 if worker is None else self.workers
         folder = self._folder / str(workers)
         if workers not in self._said:
             folder.mkdir()
@@ -64,41 +75,42 @@ class Session:
 
     def notes(self, case: Case) -> list[str]:
         """Return what the first worker notes of the proofs of a case's first steps."""
-        file = self._folder / str(self._workers) / f"{case.name}-0.notes"
+        file = self._folder / str(self.workers) / f"{case.name}-0.notes"
         return file.read_text().splitlines()
 
 
 @pytest.fixture(scope="module")
-def sessions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Session]:
-    """The sessions by their number of workers. Each runs with its first test."""
+def sessions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Session]:
+    """The sessions by their names. Each runs with its first test."""
     calls = [item.callspec.params for item in request.session.items if item.path == request.path]
     return {
-        workers: Session(
+        name: Session(
             tmp_path_factory.mktemp("differential"),
-            workers,
-            [call["case"] for call in calls if call["workers"] == workers],
+            int(name[0]),
+            [call["case"] for call in calls if call["session"] == name],
         )
-        for workers in {call["workers"] for call in calls}
+        for name in {call["session"] for call in calls}
     }
 
 
 @pytest.mark.timeout(3100)
 @pytest.mark.parametrize(
-    ("workers", "case"),
-    [(2, case) for case in cases()] + [(4, case) for case in on_four_workers(cases())],
-    ids=lambda value: value.name if isinstance(value, Case) else f"{value}_workers",
+    ("session", "case"),
+    shares(),
+    ids=lambda value: value.name if isinstance(value, Case) else value,
 )
-def test_same_as_one_process(sessions: dict[int, Session], workers: int, case: Case) -> None:
-    several = sessions[workers].result(case, 0)
-    for worker in range(1, workers):
-        other = sessions[workers].result(case, worker)
+def test_same_as_one_process(sessions: dict[str, Session], session: str, case: Case) -> None:
+    together = sessions[session]
+    several = together.result(case, 0)
+    for worker in range(1, together.workers):
+        other = together.result(case, worker)
         assert other.keys() == several.keys()
         for name, value in several.items():
             np.testing.assert_array_equal(other[name], value, err_msg=f"worker {worker}: {name}")
     if case.differs is None:
-        notes = sessions[workers].notes(case)
+        notes = together.notes(case)
         assert all("equal to one process" in note or "it has no graph" in note for note in notes), notes
-    one = sessions[workers].result(case, None)
+    one = together.result(case, None)
     assert one.keys() == several.keys() and one
     if case.differs is None:
         for name, value in one.items():
