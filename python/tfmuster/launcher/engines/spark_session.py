@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -37,8 +38,9 @@ _DEFAULTS = {
     + Path(__file__).with_name("spark_log4j2.properties").as_uri(),
 }
 _MASTER_SECONDS = 5.0
-#: How long a new session may take to get its first executor, and then the next one, in seconds.
+#: How long a new session may take to get its first executor, or one that it knows of, in seconds.
 _FIRST_EXECUTOR_SECONDS = 120.0
+#: How long after the last one another may come, in seconds.
 _MORE_EXECUTORS_SECONDS = 10.0
 #: Age after which a session is expected to have all its executors, in seconds.
 _OLD_SECONDS = 60.0
@@ -81,20 +83,22 @@ def check_slots(context: SparkContext, count: int) -> None:
     """Raise LaunchError, with how many tasks can run at the same time, unless all can."""
     scala = context._jsc.sc()
     profile = scala.resourceProfileManager().defaultResourceProfile()
+    expected = _executors_of_its_own(context)
+    old = time.time() - context.startTime / 1000 > _OLD_SECONDS
     begun = grown = time.monotonic()
     had = 0
     while True:
         # Asked before the slots: an executor that comes between both questions has its slots counted.
-        complete = _all_have_come(context)
+        complete = old or _one_process(context) or _executors(context) >= (expected or math.inf)
         if (slots := int(scala.maxNumConcurrentTasks(profile))) >= count:
             return
         now = time.monotonic()
         if slots > had:
             had, grown = slots, now
-        # A new session gets its executors one after the other.
-        age = time.time() - context.startTime / 1000
-        patient = now - grown < _MORE_EXECUTORS_SECONDS if had else now - begun < _FIRST_EXECUTOR_SECONDS
-        if complete or age > _OLD_SECONDS or not patient:
+        if had and not expected:
+            # A new session gets its executors one after the other.
+            complete |= now - grown > _MORE_EXECUTORS_SECONDS
+        if complete or now - begun > _FIRST_EXECUTOR_SECONDS:
             where = "this machine" if _one_process(context) else f"{_executors(context)} executors"
             raise LaunchError(
                 "Spark must have a slot for every task, as all of them run at once.",
@@ -107,10 +111,10 @@ def check_slots(context: SparkContext, count: int) -> None:
         time.sleep(0.2)
 
 
-def _all_have_come(context: SparkContext) -> bool:
-    """Return whether the session has all executors that it will get."""
+def _executors_of_its_own(context: SparkContext) -> int | None:
+    """Return how many executors a cluster on this machine starts, which is in its URL."""
     local = re.fullmatch(r"local-cluster\[ *(\d+) *,.*\]", str(context.master))
-    return _executors(context) >= int(local[1]) if local else _one_process(context)
+    return int(local[1]) if local else None
 
 
 def _one_process(context: SparkContext) -> bool:
