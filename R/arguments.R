@@ -14,12 +14,29 @@ with_whole_numbers <- function(settings) {
   settings
 }
 
-# `values`: a named list. `kinds`: for each argument, by name, one of the names of argument_kinds.
+# `values`: a named list. `kinds`: for each argument, by name, one of argument_kinds.
 check_arguments <- function(values, kinds, kind = "launch", call = rlang::caller_env()) {
   for (name in names(kinds)) {
     value <- values[[name]]
-    what <- argument_kinds[[kinds[[name]]]]
-    if (!what$is(value)) refuse_argument(name, what$says, value, kind, call)
+    what <- argument_kinds[[sub("?", "", kinds[[name]], fixed = TRUE)]]
+    optional <- endsWith(kinds[[name]], "?")
+    if (!(optional && is.null(value)) && !what$is(value)) {
+      refuse_argument(name, paste0(what$says, if (optional) ", or NULL"), value, kind, call)
+    }
+  }
+}
+
+# Check the arguments of the function that calls this. `...`: for each, by name, one of argument_kinds. One
+# without a default must be given.
+check_own <- function(..., kind = "error", frame = rlang::caller_env()) {
+  kinds <- c(...)
+  defaults <- formals(sys.function(sys.parent()))
+  for (name in names(kinds)) {
+    if (rlang::is_missing(defaults[[name]]) && eval(call("missing", as.name(name)), frame)) {
+      must <- sprintf("`%s` must be given: %s.", name, argument_kinds[[kinds[[name]]]]$says)
+      abort_tfmuster(list(kind = kind, message = must, found = NULL, fix = NULL, reason = "argument"), frame)
+    }
+    check_arguments(mget(name, frame), kinds[name], kind, frame)
   }
 }
 
@@ -38,44 +55,8 @@ abort_argument <- function(message, value, fix = NULL, call = rlang::caller_env(
   abort_tfmuster(list(kind = kind, message = message, found = found, fix = fix, reason = "argument"), call)
 }
 
-is_one <- function(x) length(x) == 1 && !is.na(x)
-is_whole <- function(x, from) is_number(x) && x == trunc(x) && x >= from
-is_text <- function(x) is.character(x) && is_one(x)
-is_number <- function(x) is.numeric(x) && is_one(x)
-is_flag <- function(x) is.logical(x) && is_one(x)
-is_name <- function(x) is.null(x) || is_text(x)
-is_strings <- function(x) is.null(x) || (is.character(x) && !anyNA(x))
-is_limit <- function(x) is.null(x) || (is_number(x) && x >= 0 && x < 1e9)
-is_seconds <- function(x) is.null(x) || (is_number(x) && x > 0)
-is_seed <- function(x) is.null(x) || (is_whole(x, 0) && x <= .Machine$integer.max)
-is_verification <- function(x) is.null(x) || (is_text(x) && x %in% c("auto", "always", "never"))
-is_variables <- function(x) {
-  single <- vapply(as.list(x), function(each) is.atomic(each) && is_one(each), TRUE)
-  !length(x) || (rlang::is_named(x) && all(single))
-}
-
-argument_kinds <- list(
-  flag = list(says = "TRUE or FALSE", is = is_flag),
-  verbosity = list(says = "TRUE, FALSE or 2", is = function(x) is_flag(x) || is_whole(x, 0)),
-  name = list(says = "one string", is = is_name),
-  strings = list(says = "strings", is = is_strings),
-  count = list(says = "a whole number of at least 1", is = function(x) is.null(x) || is_whole(x, 1)),
-  positive = list(says = "a whole number of at least 1", is = function(x) is_whole(x, 1)),
-  fraction = list(says = "a number from 0 to less than 1", is = function(x) is_number(x) && x >= 0 && x < 1),
-  number = list(says = "a whole number of at least 0", is = function(x) is_whole(x, 0)),
-  share = list(says = "a whole number of at least 0", is = function(x) is.null(x) || is_whole(x, 0)),
-  verification = list(says = "one of auto, always, never", is = is_verification),
-  seed = list(says = "a whole number from 0 to 2147483647", is = is_seed),
-  seconds = list(says = "a positive number of seconds", is = is_seconds),
-  limit = list(says = "a number of seconds, or 0 for no limit", is = is_limit),
-  variables = list(says = "strings with names, such as c(OMP_NUM_THREADS = \"1\")", is = is_variables)
-)
-
 # `given`: arguments of the program. `settings`: the arguments of launch() that are values, by name.
 check_launch <- function(script, given, on, control, settings, call = rlang::caller_env()) {
-  if (!is.function(script) && !is_text(script)) {
-    refuse_argument("script", "the path of one script, a command, or a function", script, "launch", call)
-  }
   if (!inherits(on, "tfmuster_on")) {
     refuse_argument("on", "an object such as on_local() or on_ssh(\"node1:2\")", on, "launch", call)
   }
@@ -203,8 +184,10 @@ meant <- function(name) {
   places <- c("launch", "launch_control", paste0("on_", names(what_on_does)))
   known <- lapply(places, function(place) setdiff(names(formals(place)), c("script", "...")))
   names <- unique(unlist(known))
-  distance <- utils::adist(name, names)
-  if (min(distance) <= 2) {
+  # A name as short as `lr` is near to `on`, without being like it.
+  distance <- utils::adist(name, names) / nchar(name)
+  if (name == "n") distance[names == "workers"] <- 0
+  if (min(distance) < 0.4) {
     near <- names[which.min(distance)]
     place <- places[vapply(known, function(arguments) near %in% arguments, TRUE)][1]
     argument <- if (place == "launch_control") "control" else "on"
@@ -224,11 +207,4 @@ script_arguments <- function(given) {
       as.character(each)
     }
   }))
-}
-
-# `from`: the function that creates an object of the expected class.
-check_class <- function(value, class, name, from, call = rlang::caller_env()) {
-  if (!inherits(value, paste0("tfmuster.", class))) {
-    refuse_argument(name, paste("an object from", from), value, "cluster", call)
-  }
 }

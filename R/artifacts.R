@@ -23,6 +23,7 @@
 #' # The same file on one process; on several workers, the chief writes it.
 #' model_to_file(model, tempfile(fileext = ".keras"))
 model_to_file <- function(model, path = NULL, strategy = NULL) {
+  check_own(model = "any", path = "name", strategy = "strategy?", kind = "model")
   check_model(model)
   invisible(run_python("save_model", model, as_path(path), strategy = strategy))
 }
@@ -30,6 +31,7 @@ model_to_file <- function(model, path = NULL, strategy = NULL) {
 #' @rdname model_to_file
 #' @export
 model_to_bytes <- function(model, format = ".keras") {
+  check_own(model = "any", format = "string", kind = "model")
   check_model(model)
   as.raw(run_python("model_to_bytes", model, format))
 }
@@ -49,5 +51,6 @@ check_model <- function(model, call = rlang::caller_env()) {
 #' @rdname model_to_file
 #' @export
 model_from_bytes <- function(data) {
+  check_own(data = "bytes", kind = "model")
   run_python("model_from_bytes", data)
 }

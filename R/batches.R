@@ -17,13 +17,13 @@
 #' batches(digits$x_train, digits$y_train, batch_size = 100, seed = 1)
 batches <- function(x, y, batch_size, seed, shuffle = TRUE, strategy = NULL, steps = NULL, repeated = FALSE,
                     drop_remainder = FALSE, one_hot = FALSE, first_epoch = 0) {
-  check_arguments(
-    list(batch_size = batch_size, seed = seed, shuffle = shuffle, steps = steps, repeated = repeated,
-         drop_remainder = drop_remainder, one_hot = one_hot, first_epoch = first_epoch),
-    c(batch_size = "count", seed = "number", shuffle = "flag", steps = "count", repeated = "flag",
-      drop_remainder = "flag", one_hot = "flag", first_epoch = "number"),
-    kind = "data"
+  check_own(
+    x = "any", y = "any", batch_size = "positive", seed = "number", shuffle = "flag",
+    strategy = "strategy?", steps = "count", repeated = "flag", drop_remainder = "flag", one_hot = "flag",
+    first_epoch = "number", kind = "data"
   )
+  x <- as_data(x)
+  y <- as_labels(y)
   run_python(
     "batches", x, y, as_whole(batch_size), seed = as_whole(seed), shuffle = shuffle, strategy = strategy,
     steps = as_whole(steps), repeated = repeated, drop_remainder = drop_remainder, one_hot = one_hot,

@@ -22,6 +22,10 @@
 check_cluster <- function(source = NULL, worker = character(), ps = character(), chief = character(),
                           evaluator = character(), type = NULL, index = NULL, connect = FALSE,
                           timeout = 3) {
+  check_own(
+    source = "source?", worker = "addresses", ps = "addresses", chief = "addresses", evaluator = "addresses",
+    type = "name", index = "share", connect = "flag", timeout = "duration", kind = "cluster"
+  )
   share_variables()
   run_python(
     "check_cluster", source,

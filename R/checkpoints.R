@@ -27,7 +27,7 @@
 #' result <- train_mnist("softmax", dataset = digits, epochs = 2, callbacks = list(callback))
 #' list.files(folder)
 callback_checkpoint <- function(folder = NULL, every = "epoch", keep = 2) {
-  check_arguments(list(folder = folder), c(folder = "name"), kind = "checkpoint")
+  check_own(folder = "name", every = "steps?", keep = "positive", kind = "checkpoint")
   run_python(
     "checkpoint_callback", as_path(folder),
     every = as_steps(every), keep = as_whole(keep)

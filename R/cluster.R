@@ -31,6 +31,9 @@ cluster_spec <- function(worker = character(), ..., chief = character(), ps = ch
       kind = "cluster"
     )
   }
+  check_own(
+    worker = "addresses", chief = "addresses", ps = "addresses", evaluator = "addresses", kind = "cluster"
+  )
   run_python(
     "Cluster",
     chief = as_addresses(chief), worker = as_addresses(worker),
@@ -41,6 +44,7 @@ cluster_spec <- function(worker = character(), ..., chief = character(), ps = ch
 #' @rdname cluster_spec
 #' @export
 cluster_from_file <- function(path) {
+  check_own(path = "string", kind = "cluster")
   run_python("Cluster.from_file", as_path(path))
 }
 
@@ -57,7 +61,7 @@ cluster_from_file <- function(path) {
 #' cluster <- cluster_spec(worker = c("10.0.0.1:2222", "10.0.0.2:2222"))
 #' cluster_task(cluster, "worker", 1)
 cluster_task <- function(cluster, type, index) {
-  check_class(cluster, "Cluster", "cluster", "cluster_spec()")
+  check_own(cluster = "cluster", type = "string", index = "number", kind = "cluster")
   run_python("Cluster.task", cluster, type, as_whole(index))
 }
 

@@ -17,7 +17,7 @@ NULL
 new_control <- function(settings, call = rlang::caller_env()) {
   check_settings(settings, call)
   globals <- settings$globals
-  if (!is.logical(globals) && !is.character(globals) && !is.list(globals)) {
+  if (!is_flag(globals) && !is.character(globals) && !(is.list(globals) && !is.object(globals))) {
     refuse_argument("globals", "TRUE, FALSE, names of objects, or a named list", globals, "launch", call)
   }
   structure(settings, class = "tfmuster_control")

@@ -31,14 +31,14 @@
 #' )
 #' mnist(file)
 mnist <- function(path = NULL) {
-  check_arguments(list(path = path), c(path = "name"), kind = "data")
+  check_own(path = "name", kind = "data")
   run_python("mnist", as_path(path))
 }
 
 #' @rdname mnist
 #' @export
 synthetic <- function(seed = 0, train = 10000, test = 2000) {
-  check_arguments(list(seed = seed), c(seed = "number"), kind = "data")
+  check_own(seed = "number", train = "positive", test = "positive", kind = "data")
   run_python("synthetic", seed = as_whole(seed), train = as_whole(train), test = as_whole(test))
 }
 

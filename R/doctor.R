@@ -23,6 +23,7 @@
 #' tfmuster_test()
 #' }
 tfmuster_doctor <- function(devices = TRUE, timeout = 120) {
+  check_own(devices = "flag", timeout = "duration")
   report <- tryCatch(
     {
       if (!has_python()) abort_no_environment()
@@ -38,6 +39,7 @@ tfmuster_doctor <- function(devices = TRUE, timeout = 120) {
 #' @rdname tfmuster_doctor
 #' @export
 tfmuster_test <- function(timeout = 60) {
+  check_own(timeout = "duration")
   share_environment()
   script <- system.file("selftest.R", package = "tfmuster", mustWork = TRUE)
   show <- session_display(draw = FALSE)

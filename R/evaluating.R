@@ -31,8 +31,7 @@
 #' values[["evaluator 0"]]
 #' }
 evaluate_checkpoints <- function(model, data, folder = NULL, verbose = TRUE) {
-  given <- list(folder = folder, verbose = verbose)
-  check_arguments(given, c(folder = "name", verbose = "flag"), kind = "error")
+  check_own(folder = "name", verbose = "flag", model = "model", data = "examples")
   share_variables()
   say_how_it_ends()
   found <- run_python(

@@ -77,7 +77,8 @@ failure_of <- function(error, run_dir, shown) {
   }
   parent <- if (!is.null(run_dir)) read_result(run_dir, error$task)$error else script_condition(error)
   error$condition <- NULL
-  texts <- run_python("failure_texts", error, has_cause = !is.null(parent), shown = shown)
+  cause <- if (!is.null(parent)) cli::ansi_strip(conditionMessage(parent))
+  texts <- run_python("failure_texts", error, cause = cause, shown = shown)
   list(error = utils::modifyList(error, texts, keep.null = TRUE), parent = parent)
 }
 

@@ -83,16 +83,11 @@
 #' fit(shades, data, epochs = 10, verbose = FALSE)
 file_batches <- function(files, read, batch_size, seed, shuffle = TRUE, strategy = NULL, steps = NULL,
                          repeated = FALSE, drop_remainder = FALSE, first_epoch = 0) {
-  check_arguments(
-    list(files = files, batch_size = batch_size, seed = seed, shuffle = shuffle, steps = steps,
-         repeated = repeated, drop_remainder = drop_remainder, first_epoch = first_epoch),
-    c(files = "strings", batch_size = "count", seed = "number", shuffle = "flag", steps = "count",
-      repeated = "flag", drop_remainder = "flag", first_epoch = "number"),
+  check_own(
+    files = "paths", batch_size = "positive", seed = "number", shuffle = "flag", strategy = "strategy?",
+    steps = "count", repeated = "flag", drop_remainder = "flag", first_epoch = "number", read = "reader",
     kind = "data"
   )
-  if (!inherits(read, "python.builtin.object")) {
-    refuse_argument("read", "a reader, such as csv_rows(\"y\")", read, "data")
-  }
   paths <- path.expand(files)
   run_python(
     "file_batches", if (length(paths) == 1) paths else as.list(paths), read, as_whole(batch_size),
@@ -104,40 +99,28 @@ file_batches <- function(files, read, batch_size, seed, shuffle = TRUE, strategy
 #' @rdname file_batches
 #' @export
 tfrecord_rows <- function(features, label = NULL) {
-  check_arguments(list(label = label), c(label = "name"), kind = "data")
-  if (!is.list(features) || !rlang::is_named(features)) {
-    refuse_argument("features", "a named list of features", features, "data")
-  }
+  check_own(features = "features", label = "name", kind = "data")
   run_python("tfrecord_rows", features, label = label)
 }
 
 #' @rdname file_batches
 #' @export
 csv_rows <- function(label = NULL, columns = NULL, delimiter = ",") {
-  check_arguments(
-    list(label = label, columns = columns, delimiter = delimiter),
-    c(label = "name", columns = "strings", delimiter = "name"),
-    kind = "data"
-  )
+  check_own(label = "name", columns = "strings", delimiter = "string", kind = "data")
   run_python("csv_rows", label, columns = as_names(columns), delimiter = delimiter)
 }
 
 #' @rdname file_batches
 #' @export
 parquet_rows <- function(label = NULL, columns = NULL) {
-  check_arguments(
-    list(label = label, columns = columns), c(label = "name", columns = "strings"), kind = "data"
-  )
+  check_own(label = "name", columns = "strings", kind = "data")
   run_python("parquet_rows", label, columns = as_names(columns))
 }
 
 #' @rdname file_batches
 #' @export
 image_rows <- function(size, channels = 3) {
-  check_arguments(list(channels = channels), c(channels = "count"), kind = "data")
-  if (length(size) != 2 || !is_whole(size[[1]], 1) || !is_whole(size[[2]], 1)) {
-    refuse_argument("size", "two whole numbers, height and width", size, "data")
-  }
+  check_own(size = "size", channels = "positive", kind = "data")
   run_python("image_rows", as.list(as.integer(size)), channels = as_whole(channels))
 }
 

@@ -29,7 +29,13 @@ default_envname <- "r-tfmuster"
 install_tfmuster <- function(envname = default_envname, python = NULL,
                              packages = required_packages(tensorflow), ...,
                              tensorflow = c("auto", "tensorflow", "cpu", "cuda", "none")) {
-  tensorflow <- rlang::arg_match(tensorflow)
+  known <- eval(formals()$tensorflow)
+  if (missing(tensorflow)) tensorflow <- known[1]
+  if (!is_text(tensorflow) || !tensorflow %in% known) {
+    refuse_argument("tensorflow", paste("one of", paste(known, collapse = ", ")), tensorflow, "dependency")
+  }
+  check_own(envname = "string", python = "name", packages = "paths", kind = "dependency")
+  if (!is.null(python)) check_python(python)
   if (!reticulate::virtualenv_exists(envname)) {
     reticulate::virtualenv_create(envname, python = python %||% suitable_python(), packages = NULL)
   }
@@ -77,6 +83,20 @@ suitable_python <- function(call = rlang::caller_env()) {
     fix = "Install one, for example with reticulate::install_python(\"3.11\"), or give its path as `python`.",
     package = "python"
   ), call)
+}
+
+# A Python that the user has chosen.
+check_python <- function(python, call = rlang::caller_env()) {
+  version <- minor_version(path.expand(python))
+  if (!version %in% python_versions()) {
+    abort_tfmuster(list(
+      kind = "dependency",
+      message = sprintf("`python` must be Python %s, for TensorFlow and reticulate.", python_constraint()),
+      found = paste0(python, if (is.na(version)) " does not start as Python" else paste0(", 3.", version)),
+      fix = "Leave it out to use the newest that fits, or get one with reticulate::install_python().",
+      package = "python"
+    ), call)
+  }
 }
 
 # 11 for Python 3.11; NA if it does not answer.

@@ -209,6 +209,11 @@ r_callback <- function(...) {
     paste("argument", seq_along(names), "has no name")
   )
   wrong <- wrong[!names %in% events | !vapply(functions, is.function, logical(1))]
+  if (!length(wrong)) {
+    of_steps <- grepl("epoch|batch", names)
+    few <- !mapply(takes, functions, 1 + of_steps)
+    wrong <- sprintf("`%s` takes fewer than %d arguments", names, 1 + of_steps)[few]
+  }
   if (length(wrong)) {
     abort_data(
       "The arguments of r_callback() must be functions, named after Keras's events.",
@@ -237,6 +242,12 @@ r_callback <- function(...) {
     }
   }, functions, names(functions))
   rlang::inject(reticulate::import("keras")$callbacks$LambdaCallback(!!!named))
+}
+
+# Whether a function can be called with this many arguments.
+takes <- function(fn, count) {
+  expected <- names(formals(args(fn)))
+  "..." %in% expected || length(expected) >= count
 }
 
 keras_method <- function(model, name, ..., call = rlang::caller_env()) {

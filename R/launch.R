@@ -69,6 +69,7 @@
 #' }
 launch <- function(script, ..., workers = NULL, on = on_local(), control = launch_control(), max_restarts = 0,
                    seed = NULL, name = NULL, run_dir = NULL, quiet = FALSE, wait = TRUE, args = list()) {
+  check_own(script = "script", args = "values", kind = "launch")
   called <- substitute(script)
   given <- c(list(...), as.list(args))
   check_launch(script, given, on, control, list(

@@ -26,6 +26,11 @@
 mnist_model <- function(name = "cnn", optimizer = NULL, learning_rate = NULL, dropout = TRUE,
                         seed = NULL, initial_weights = NULL, gradient_accumulation_steps = NULL,
                         steps_per_execution = NULL, jit_compile = FALSE, recipe = "quick") {
+  check_own(
+    name = "string", optimizer = "name", learning_rate = "rate?", dropout = "flag", seed = "seed",
+    initial_weights = "name", gradient_accumulation_steps = "count", steps_per_execution = "count",
+    jit_compile = "flag", recipe = "string", kind = "model"
+  )
   run_python(
     "mnist_model", name,
     optimizer = optimizer, learning_rate = learning_rate, dropout = dropout, seed = as_whole(seed),

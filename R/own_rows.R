@@ -33,11 +33,7 @@
 #' fit(model, own_rows(part[c("a", "b")], part$label, batch_size = 64), epochs = 3)
 #' }
 own_rows <- function(x, y = NULL, sample_weight = NULL, batch_size = NULL, shuffle = FALSE, seed = NULL) {
-  check_arguments(
-    list(batch_size = batch_size, shuffle = shuffle, seed = seed),
-    c(batch_size = "count", shuffle = "flag", seed = "share"),
-    kind = "data"
-  )
+  check_own(x = "any", batch_size = "count", shuffle = "flag", seed = "share", kind = "data")
   if (!is_python(x) || inherits(x, "numpy.ndarray")) {
     x <- as_data(x)
     y <- as_labels(y)

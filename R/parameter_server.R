@@ -47,10 +47,14 @@
 ps_fit <- function(model, dataset_fn, epochs = 1, steps_per_epoch = NULL, updates = "async",
                    replicas_to_aggregate = NULL, validation_data = NULL, callbacks = list(),
                    verbose = "auto", strategy = NULL) {
+  check_own(
+    model = "model", dataset_fn = "fn", epochs = "positive", steps_per_epoch = "count", updates = "string",
+    replicas_to_aggregate = "count", strategy = "strategy?", kind = "strategy"
+  )
   run_python(
     "ps_fit", model, dataset_fn,
     epochs = as_whole(epochs), steps_per_epoch = as_whole(steps_per_epoch), updates = updates,
     replicas_to_aggregate = as_whole(replicas_to_aggregate), validation_data = validation_data,
-    callbacks = callbacks, verbose = as_whole(verbose), strategy = strategy
+    callbacks = as_callbacks(callbacks), verbose = as_whole(verbose), strategy = strategy
   )
 }

@@ -17,6 +17,7 @@ the <- new.env(parent = emptyenv())
 #' @examples
 #' tfmuster_available()
 tfmuster_available <- function(tensorflow = TRUE) {
+  check_own(tensorflow = "flag")
   needed <- c("click", "orjson", "yaml", if (tensorflow) c("psutil", "rich", "numpy", "tensorflow", "keras"))
   has_python() && tryCatch(
     length(python_bridge()$missing_modules(as.list(needed))) == 0,
@@ -55,7 +56,11 @@ discovered_python <- function() {
 # returns list(error, parent): what to say of an error, and the R condition that caused it, if there is one.
 run_python <- function(target, ..., call = rlang::caller_env(),
                        explain = function(error) list(error = error)) {
-  result <- python_bridge(call)$outcome(target, ...)
+  result <- withCallingHandlers(python_bridge(call)$outcome(target, ...), error = function(e) {
+    if (grepl("Unable to convert R object to Python type", conditionMessage(e), fixed = TRUE)) {
+      refuse_unconverted(list(...), call)
+    }
+  })
   for (text in result$warnings) {
     warn_tfmuster(text, call)
   }
@@ -64,6 +69,15 @@ run_python <- function(target, ..., call = rlang::caller_env(),
     abort_tfmuster(explained$error, call, explained$parent)
   }
   result$value
+}
+
+# Name the argument that reticulate can't convert.
+refuse_unconverted <- function(given, call) {
+  fails <- function(x) tryCatch(is.null(reticulate::r_to_py(x)), error = function(e) TRUE)
+  wrong <- which(vapply(given, fails, NA))[1]
+  name <- names(given)[wrong]
+  what <- if (nzchar(name %||% "")) sprintf("`%s`", name) else "Each argument"
+  abort_argument(paste(what, "must be a value that Python has, too."), given[[wrong]], call = call)
 }
 
 python_bridge <- function(call = rlang::caller_env()) {
@@ -164,7 +178,20 @@ share_variables <- function(call = rlang::caller_env()) {
 
 # A launched script gets this session's environment variables.
 share_environment <- function(call = rlang::caller_env()) {
-  python_bridge(call)$adopt_environment(as.list(Sys.getenv()), whole = TRUE)
+  values <- as.list(Sys.getenv())
+  if (!asked_for_log(values$TF_CPP_MIN_LOG_LEVEL)) values$TF_CPP_MIN_LOG_LEVEL <- NULL
+  python_bridge(call)$adopt_environment(values, whole = TRUE)
+}
+
+# Whether the user chose how much TensorFlow says. keras3 sets the variable when it is loaded, which would turn
+# off the filter of what every start of TensorFlow says. Linux keeps the variables that a process began with.
+asked_for_log <- function(level, by_keras3 = isNamespaceLoaded("keras3"), begun_with = "/proc/self/environ") {
+  if (is.null(level) || !by_keras3 || level != "2") {
+    return(TRUE)
+  }
+  read <- function(file) rawToChar(replace(bytes <- readBin(file, "raw", 1e6), bytes == 0, charToRaw("\n")))
+  begun <- if (file.exists(begun_with)) strsplit(read(begun_with), "\n", fixed = TRUE)[[1]]
+  any(grepl("^TF_CPP_MIN_LOG_LEVEL=", begun))
 }
 
 # R users write `index = 0`, a double; Python needs an integer. NA becomes NaN there, which no check accepts:

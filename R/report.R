@@ -18,6 +18,7 @@
 #' page <- view_run(run, open = FALSE)
 #' file.size(page)
 view_run <- function(run = NULL, path = NULL, open = interactive()) {
+  check_own(path = "name", open = "flag")
   run <- as_run(run)
   path <- as_path(path) %||% tempfile("run-", fileext = ".html")
   if (!is_text(path) || !dir.exists(dirname(path)) || dir.exists(path)) {
@@ -77,6 +78,7 @@ open_browser <- function(address, what) {
 #' tools::pskill(board$pid)
 #' }
 tfmuster_tensorboard <- function(run = NULL, port = 0, open = interactive()) {
+  check_own(port = "port", open = "flag")
   board <- run_python("start_tensorboard", as_run(run), port = as_whole(port))
   if (open) open_browser(board$url, "TensorBoard is at")
   invisible(board)
@@ -85,7 +87,7 @@ tfmuster_tensorboard <- function(run = NULL, port = 0, open = interactive()) {
 #' @rdname tfmuster_tensorboard
 #' @export
 callback_tensorboard <- function(folder = NULL, ...) {
-  check_arguments(list(folder = folder), c(folder = "name"), kind = "error")
+  check_own(folder = "name")
   options <- lapply(list(...), function(value) as_whole(as_path(value)))
   rlang::inject(run_python("tensorboard_callback", as_path(folder), !!!options))
 }

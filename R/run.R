@@ -5,13 +5,33 @@ new_run <- function(path) structure(list(path = path), class = "tfmuster_run")
 # The core gets its own object of the run.
 #' @exportS3Method reticulate::r_to_py tfmuster_run
 r_to_py.tfmuster_run <- function(x, convert = FALSE) { # nolint: object_name_linter.
-  run_python("Run", x[["path"]])
+  run_python("Run", unclass(x)$path)
 }
 
-# Other names are those of Python's Run, such as `name`.
+# What `run$` has: facts of Python's Run, and the functions run_*() for this run, such as run$status().
+run_facts <- c("path", "name", "goes_on", "model_path")
+run_verbs <- c("status", "history", "logs", "model", "values", "stacks", "wait", "stop", "resume", "remove")
+
 #' @export
 `$.tfmuster_run` <- function(x, name) {
-  if (name == "path") x[["path"]] else do.call("$", list(run_python("Run", x[["path"]]), name))
+  if (name == "path") {
+    unclass(x)$path
+  } else if (name %in% run_facts) {
+    do.call("$", list(run_python("Run", unclass(x)$path), name))
+  } else if (name %in% run_verbs) {
+    function(...) get(paste0("run_", name))(x, ...)
+  } else {
+    has <- paste(c(run_facts, paste0(run_verbs, "()")), collapse = ", ")
+    abort_argument("A run must have what is asked of it.", name, paste("It has", has))
+  }
+}
+
+#' @export
+`[[.tfmuster_run` <- function(x, i) do.call("$", list(x, i))
+
+#' @exportS3Method utils::.DollarNames tfmuster_run
+.DollarNames.tfmuster_run <- function(x, pattern = "") { # nolint: object_name_linter.
+  grep(pattern, c(run_facts, paste0(run_verbs, "()")), value = TRUE)
 }
 
 #' Use a run as an R value
@@ -19,6 +39,9 @@ r_to_py.tfmuster_run <- function(x, convert = FALSE) { # nolint: object_name_lin
 #' A run is the path of its directory: `list(path = )` of the class `tfmuster_run`. So you can save it with
 #' [saveRDS()], return it from a target of the package targets, or keep it in the state of a Shiny app. Other
 #' sessions on this machine can use it. All functions read what the run is doing from its directory.
+#'
+#' `run$` completes its facts (`path`, `name`, `goes_on`, `model_path`), and `run_*()` for this run:
+#' `run$status()`, `run$history()`, `run$logs(worker = 0)`, `run$stop()`.
 #'
 #' `print()` shows a run as it is now, and `plot()` its training curves, see [plot.tfmuster_history()].
 #' `as.data.frame()` and `summary()` return its tasks; `tidy()` and `glance()`, from the package generics, its

@@ -6,7 +6,7 @@ as.data.frame.tfmuster_runs <- function(x, ...) {
     status <- run_status(run)
     data.frame(
       name = basename(run$path), state = status$state, tasks = length(status$tasks),
-      started = as_time(run$info()$started),
+      started = as_time(run_python("Run.info", run)$started),
       progress = run_python("last_epoch", run)
     )
   })

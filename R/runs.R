@@ -95,6 +95,7 @@ run_status <- function(run = NULL) run_python("Run.status", as_run(run))
 #' @rdname run_open
 #' @export
 run_logs <- function(run = NULL, worker = NULL, lines = NULL, follow = FALSE) {
+  check_own(follow = "flag")
   run <- as_run(run)
   check_part(worker, lines)
   task <- if (is.numeric(worker)) paste("worker", as_whole(worker)) else worker
@@ -194,7 +195,7 @@ check_run <- function(run, call = rlang::caller_env()) {
 run_stop <- function(run = NULL, timeout = 10, save = FALSE) {
   run <- as_run(run, changes = TRUE)
   check_timeout(timeout)
-  check_arguments(list(save = save), c(save = "flag"), kind = "launch")
+  check_own(save = "flag", kind = "launch")
   run_python("Run.stop", run, timeout, save = save)
   invisible(run)
 }
@@ -211,7 +212,7 @@ run_resume <- function(run = NULL) {
 #' @export
 run_list <- function(..., folder = NULL, all = FALSE) {
   wanted <- c(...)
-  check_arguments(list(all = all), c(all = "flag"))
+  check_own(all = "flag", kind = "launch")
   rows <- run_python("run_table", as_folder(folder), all = all)
   paths <- vapply(rows, function(row) row$path, character(1))
   if (length(wanted)) {
@@ -227,6 +228,9 @@ run_list <- function(..., folder = NULL, all = FALSE) {
 #' @rdname run_open
 #' @export
 run_remove <- function(run, older_than = NULL, folder = NULL) {
+  check_own(folder = "name")
+  # NULL would mean the newest run.
+  if (!missing(run) && is.null(run)) abort_no_run(run)
   if (missing(run) == is.null(older_than)) {
     message <- "`run` or `older_than` must say which runs to remove."
     found <- if (is.null(older_than)) "neither of them" else "both of them"
@@ -234,6 +238,8 @@ run_remove <- function(run, older_than = NULL, folder = NULL) {
   }
   runs <- if (missing(run)) {
     runs_before(older_than, as_folder(folder))
+  } else if (is_text(run)) {
+    list(found_run(run, folder, changes = TRUE))
   } else {
     list(as_run(run, changes = TRUE))
   }

@@ -45,10 +45,10 @@
 strategy <- function(name = "default", devices = NULL, replicas = NULL, communication = "auto",
                      keras_compat = TRUE, start_timeout = NULL, tpu = NULL, min_shard_bytes = NULL,
                      gradient_dtype = NULL, batch_norm = NULL) {
-  check_arguments(
-    list(name = name %||% NA, keras_compat = keras_compat, start_timeout = start_timeout),
-    c(name = "name", keras_compat = "flag", start_timeout = "seconds"),
-    kind = "strategy"
+  check_own(
+    name = "string", replicas = "count", communication = "string", keras_compat = "flag",
+    start_timeout = "seconds", tpu = "name", min_shard_bytes = "share", gradient_dtype = "name",
+    batch_norm = "name", kind = "strategy"
   )
   share_variables()
   say_how_it_ends()

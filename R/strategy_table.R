@@ -81,5 +81,6 @@ print.tfmuster_strategies <- function(x, ...) {
 #' for (number in 1:100) loss <- step(iterator)
 #' as.numeric(loss$numpy())
 distributed_step <- function(strategy, step_fn, reduce = "mean") {
+  check_own(strategy = "strategy", step_fn = "fn", reduce = "string", kind = "strategy")
   run_python("distributed_step", strategy, step_fn, reduce = reduce)
 }

@@ -31,14 +31,14 @@
 #' jobs <- '"cluster": {"worker": ["a:2222", "b:2222"]}'
 #' parse_tf_config(sprintf('{%s, "task": {"type": "worker", "index": 1}}', jobs))
 tf_config_json <- function(task, pretty = FALSE) {
-  check_class(task, "Task", "task", "cluster_task()")
+  check_own(task = "task", pretty = "flag", kind = "cluster")
   run_python("tf_config_json", task, pretty = pretty)
 }
 
 #' @rdname tf_config_json
 #' @export
 use_tf_config <- function(task) {
-  check_class(task, "Task", "task", "cluster_task()")
+  check_own(task = "task", kind = "cluster")
   text <- run_python("use_tf_config", task)
   Sys.setenv(TF_CONFIG = text)
   invisible(text)
@@ -47,6 +47,7 @@ use_tf_config <- function(task) {
 #' @rdname tf_config_json
 #' @export
 parse_tf_config <- function(text) {
+  check_own(text = "string", kind = "cluster")
   run_python("parse_tf_config", text)
 }
 
@@ -79,5 +80,6 @@ current_task <- function() {
 #' barrier <- list(address = c("10.0.0.5:41231", "10.0.0.6:40987"), partition = 1L)
 #' tf_config_from_barrier(barrier)
 tf_config_from_barrier <- function(barrier, base_port = 8000) {
+  check_own(barrier = "any", base_port = "port", kind = "cluster")
   run_python("tf_config_from_barrier", barrier, as_whole(base_port))
 }

@@ -75,7 +75,13 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
 }
 
 training_arguments <- c(
-  scale_lr = "flag", seed = "number", save = "name", history = "name", verbose = "verbosity"
+  strategy = "strategy?", batch_size = "count", epochs = "count",
+  steps_per_epoch = "share", validation_split = "fraction?", shuffle = "flag?", optimizer = "name",
+  learning_rate = "rate?", scale_lr = "flag", gradient_dtype = "name", dropout = "flag",
+  initial_weights = "name", gradient_accumulation_steps = "count", steps_per_execution = "count",
+  seed = "number", save = "name", history = "name", checkpoint_every = "steps?",
+  updates = "name", replicas_to_aggregate = "count", min_shard_bytes = "share", verbose = "verbosity",
+  recipe = "string"
 )
 
 as_training <- function(result) {

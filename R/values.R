@@ -30,6 +30,7 @@ broadcast <- function(value = NULL) {
 #' @rdname broadcast
 #' @export
 gather <- function(value) {
+  check_own(value = "any")
   shared_values("gather", value)
 }
 
@@ -58,6 +59,7 @@ gather <- function(value) {
 #' }
 #' }
 all_rows <- function(tensor) {
+  check_own(tensor = "any")
   if (!inherits(tensor, "python.builtin.object")) {
     return(tensor)
   }
@@ -85,6 +87,7 @@ all_rows <- function(tensor) {
 #' })
 #' }
 chief_first <- function(expr) {
+  if (missing(expr)) refuse_argument("expr", "an expression", NULL, "error")
   first <- run_python("begin_chief_first")
   if (first) on.exit(run_python("end_chief_first"))
   expr

@@ -26,7 +26,7 @@
 #' workers(0)
 #' }
 workers <- function(number, idle = 300) {
-  check_arguments(list(number = number, idle = idle), c(number = "number", idle = "seconds"))
+  check_own(number = "number", idle = "duration", kind = "launch")
   share_environment()
   script <- system.file("worker.R", package = "tfmuster", mustWork = TRUE)
   run_python(

@@ -106,7 +106,7 @@ test_that("what is no cluster, task or strategy is refused by name", {
   refused(strategy(5), "`name` must be one string.", kind = "strategy")
   refused(strategy(NULL), "`name` must be", kind = "strategy")
   refused(strategy(keras_compat = "no"), "`keras_compat` must be TRUE or FALSE.", kind = "strategy")
-  refused(cluster_task(two_workers(), "worker", NA_integer_), "index is not an", "nan", kind = "cluster")
+  refused(cluster_task(two_workers(), "worker", NA_integer_), "`index` must be", "NA", kind = "cluster")
   withr::local_envvar(TF_CONFIG = "{bad")
   refused(current_task(), "The environment variable TF_CONFIG", "or unset TF_CONFIG", kind = "cluster")
   refused(train_mnist(verbose = "yes"), "`verbose` must be TRUE, FALSE or 2.", kind = "error")
@@ -115,7 +115,7 @@ test_that("what is no cluster, task or strategy is refused by name", {
   refused(callback_checkpoint(3), "`folder` must be one string.", kind = "checkpoint")
   refused(callback_tensorboard(3), "`folder` must be one string.", kind = "error")
   refused(evaluate_checkpoints(NULL, NULL, verbose = NA), "`verbose` must be TRUE or FALSE.", kind = "error")
-  refused(synthetic(train = -1), "`train` must be a whole number of digits", kind = "data")
+  refused(synthetic(train = -1), "`train` must be a whole number of at least 1", kind = "data")
   refused(synthetic(train = "a"), "`train` must be", kind = "data")
 })
 

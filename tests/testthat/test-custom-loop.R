@@ -37,7 +37,8 @@ test_that("a step written in R runs on each batch, and is reduced", {
 test_that("checkpoints are followed by an evaluator only", {
   skip_without_python(tensorflow = TRUE)
   withr::local_envvar(TF_CONFIG = NA)
-  error <- expect_kind(evaluate_checkpoints(NULL, NULL, folder = tempdir()), "strategy")
+  model <- mnist_model("softmax")
+  error <- expect_kind(evaluate_checkpoints(model, list(1, 1), folder = tempdir()), "strategy")
   expect_equal(error$reason, "task-type")
 })
 

@@ -88,6 +88,21 @@ test_that("without TensorFlow every function that needs it says how to install i
   expect_match(run$output, "^devices: ", all = FALSE)
 })
 
+test_that("what keras3 sets for TensorFlow's log is not taken for the user's wish", {
+  skip_on_os(c("mac", "windows"))
+  asked <- function(level, start = NULL) {
+    bytes <- unlist(lapply(c("A=1", start), function(text) c(charToRaw(text), as.raw(0))))
+    writeBin(bytes, file <- withr::local_tempfile())
+    asked_for_log(level, by_keras3 = TRUE, begun_with = file)
+  }
+  expect_true(asked(NULL))
+  expect_true(asked("0"))
+  expect_true(asked("2", "TF_CPP_MIN_LOG_LEVEL=2"))
+  expect_false(asked("2"))
+  expect_false(asked_for_log("2", by_keras3 = TRUE, begun_with = "/nowhere"))
+  expect_true(asked_for_log("2", by_keras3 = FALSE))
+})
+
 test_that("whole doubles become integers, and nothing else changes", {
   expect_identical(as_whole(3), 3L)
   expect_identical(as_whole(0.5), 0.5)

@@ -86,6 +86,14 @@ test_that("the fields of Python's run are there, too", {
   expect_equal(run$name, "mine")
   expect_equal(basename(format(run$model_path)), "model.keras")
   expect_equal(run$status()$state, "done")
+  expect_equal(run$history(), run_history(run))
+  expect_equal(run[["name"]], run$name)
+  expect_equal(run[["path"]], path)
+  # What is completed is there, and anything else is an error of R.
+  expect_setequal(utils::.DollarNames(run, "st"), c("status()", "stacks()", "stop()", "history()"))
+  for (name in sub("()", "", utils::.DollarNames(run, ""), fixed = TRUE)) expect_no_error(run[[name]])
+  error <- expect_kind(run$nope, "error")
+  expect_match(conditionMessage(error), "nope.*It has path, name")
   # And Python's run is a run for R.
   python <- run_python("Run", path)
   expect_s3_class(python, "tfmuster.Run")

@@ -80,19 +80,20 @@ def _place(on: Mapping[str, object]) -> Place:
     return place_for(str(on["backend"]), {name: value for name, value in on.items() if name != "backend"})
 
 
-def failure_texts(error: Mapping[str, object], *, has_cause: bool, shown: bool) -> dict[str, str | None]:
+def failure_texts(error: Mapping[str, object], *, cause: str | None, shown: bool) -> dict[str, str | None]:
     """Return ``message``, ``found`` and ``fix`` of a worker's failure, from the fields of its WorkerError.
 
-    With `has_cause`, R shows the worker's own condition below, with its backtrace. `shown` is whether the
-    session has shown the worker's output.
+    The message begins with the cause, because ``tryCatch(..., error = function(e) e$message)`` reads nothing
+    else. `cause` is the message of the worker's own condition, which R shows below with its backtrace.
+    `shown` is whether the session has shown the worker's output.
     """
     failure = Failure.from_dict(error)
     lines = [] if shown else failure.lines_before()
     last_lines = ["Its last lines:", *(f"  {line}" for line in lines)] if lines else []
-    details = last_lines if has_cause else failure.details(shown=shown)
+    details = failure.details(shown=shown) if cause is None else last_lines
     fix = [f"Full output: {failure.log}", failure.advice()]
     return {
-        "message": failure.ending() if has_cause else failure.headline(),
+        "message": failure.cause_first(cause),
         "found": "\n".join(details).strip("\n") or None,
         "fix": "\n".join(filter(None, fix)),
     }

@@ -150,12 +150,18 @@ def _check(
     strategy: tf.distribute.Strategy | None,
     drop_remainder: bool,
 ) -> None:
+    if not (np.shape(x) and np.shape(y)):
+        raise DataError(
+            "Data and labels must be arrays with a row for each example.",
+            found=f"shapes {np.shape(x)} and {np.shape(y)}",
+            reason="shape",
+        )
     x_rows, y_rows = np.shape(x)[0], np.shape(y)[0]
     replicas = strategy.num_replicas_in_sync if strategy is not None else 1
     if x_rows != y_rows:
         raise DataError(
-            "There must be one label for each image.",
-            found=f"{x_rows} images and {y_rows} labels",
+            "There must be one label for each row of the data.",
+            found=f"{x_rows} rows and {y_rows} labels",
             reason="lengths-differ",
         )
     if x_rows == 0:

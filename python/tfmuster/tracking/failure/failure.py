@@ -148,13 +148,26 @@ class Failure:
 
     def headline(self) -> str:
         """Describe the failure in one line."""
-        error = self.shown_error
+        cause = self._cause()
+        if self.not_everyone or cause is None:
+            return cause or self.ending()
+        return f"{self.ending().removesuffix('.')}: {cause}"
+
+    def cause_first(self, cause: str | None = None) -> str:
+        """Describe it in one line that begins with its cause, by default that of the program's last lines."""
+        cause = self._cause() if cause is None else cause.partition("\n")[0]
+        if self.not_everyone or cause is None:
+            return cause or self.ending()
+        return f"{cause} ({self.ending().removesuffix('.')})"
+
+    def _cause(self) -> str | None:
+        """Return the program's own error in one line; None if nothing but its end is known."""
         if self.not_everyone:
             # All tasks report the same error.
-            return cause_of(error)
-        if not error or (self.exit_code is None and self.signal is None):
-            return self.ending()
-        return f"{self.ending().removesuffix('.')}: {cause_of(error, self.last_lines)}"
+            return cause_of(self.shown_error)
+        if not self.shown_error or (self.exit_code is None and self.signal is None):
+            return None
+        return cause_of(self.shown_error, self.last_lines)
 
     def ending(self) -> str:
         """Describe how the worker ended, in one line without its error."""
