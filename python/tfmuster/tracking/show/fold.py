@@ -91,9 +91,9 @@ class Fold:
         """Wait no longer for lines of a task."""
         self._ended.add(task)
 
-    def due(self, *, last: bool = False) -> list[str]:
-        """Return the lines to show now; with `last`, all."""
-        latest = math.inf if last else time.monotonic() - self._seconds
+    def due(self, *, last: bool = False, wait: bool = False) -> list[str]:
+        """Return the lines to show now: all with `last`; with `wait`, none that others may still print."""
+        latest = math.inf if last else -math.inf if wait else time.monotonic() - self._seconds
         passed = {task: self._before_last(task) for task in self._tasks if task not in self._ended}
 
         def is_due(line: _Line) -> bool:

@@ -101,7 +101,8 @@ class Tail:
         self._fold.watch(paths)
         reads = [self._reads(name, path, last=last) for name, path in paths.items()]
         for _ in itertools.chain(*reads) if self._all_output else itertools.zip_longest(*reads):
-            yield from self._fold.due()
+            # However long it takes to read what is there.
+            yield from self._fold.due(wait=True)
         yield from self._fold.due(last=last)
 
     def _reads(self, name: str, path: Path, *, last: bool) -> Iterator[None]:
