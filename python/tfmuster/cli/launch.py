@@ -74,9 +74,9 @@ def launch(*, program: tuple[str, ...], backend: str | None, module: bool, **opt
 
     Each worker gets TF_CONFIG and free ports, and runs your .py or .R script. A script without a strategy
     needs --distribute. In the script's arguments, {index}, {type}, {worker_hosts} and {ps_hosts} are replaced
-    by each task's values. Each output line is shown with the worker's name, and one that all print alike
-    once; the run directory keeps the unmodified output. The first failure ends the job, is shown last, and makes the exit code 1, unless
-    --max-restarts restarts the job.
+    by each task's values. Each output line is shown with the worker's name, and a line that all print alike
+    once; the run directory keeps the unmodified output. The first failure ends the job, is shown last, and
+    makes the exit code 1, unless --max-restarts restarts the job.
 
     \b
     tfmuster launch -n 2 train.py --epochs 3

@@ -219,7 +219,9 @@ def launch_options(job: Job, run: Run | None) -> list[str]:
     """
     run_dir = None if run is None else str(run.path)
     env = job.env if run is None else {}
-    options = job.on_command_line(env=env, name=job.run_name, run_dir=run_dir, only_chief=False, all_output=False)
+    options = job.on_command_line(
+        env=env, name=job.run_name, run_dir=run_dir, only_chief=False, all_output=False
+    )
     return options if run is None else [*options, *(f"--env={name}" for name in job.env)]
 
 

@@ -101,7 +101,7 @@ def is_chatter(line: str, *, gpu: bool) -> bool:
 
 
 def without_time(line: str) -> str:
-    """Return a line of a log without its time and process, which differ where two processes write the same."""
+    """Return a line of a log without its time and process, which differ if two write the same."""
     return _TIME.sub(r"\1", line)
 
 

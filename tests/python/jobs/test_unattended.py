@@ -16,7 +16,7 @@ from tfmuster.tracking.run import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
-LAUNCH = " ".join([*TFMUSTER, "launch", "-n", "2", "train.py"])
+LAUNCH = " ".join([*TFMUSTER, "launch", "--all-output", "-n", "2", "train.py"])
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
 """Show lines that several tasks print alike once, and all other lines with the task's name.
 
-The lines of each task stay in order. Lines of different tasks have no order of their own, so a line waits, for
-a limited time and in limited memory, for the same line of the other tasks.
+The lines of each task stay in order. Lines of different tasks have no order, so a line waits, for a limited
+time and in limited memory, for the same line of the other tasks.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Fold:
         return shown
 
     def _joined(self, task: str, text: str, now: float) -> _Line:
-        """Return the line of other tasks that this one repeats, or else a new one, as the last of the task."""
+        """Return the line of other tasks that this one repeats, else a new one, as the task's last."""
         key = without_time(text)
         queue, alike = self._queues.setdefault(task, deque()), self._alike.setdefault(key, _Alike())
         at = alike.first.get(task, 0)

@@ -53,7 +53,10 @@ def epoch_table(epochs: Sequence[Mapping[str, Any]], best: Best | None) -> Epoch
     first = max(0, len(epochs) - _MOST_ROWS)
     shown = [*([best.at] if best is not None and best.at < first else []), *range(first, len(epochs))]
     rows = [
-        [_name(epochs[at]) + (", best" if best and at == best.at else ""), *(f"{epochs[at][name]:.4g}" if name in epochs[at] else "" for name in metrics)]
+        [
+            _name(epochs[at]) + (", best" if best and at == best.at else ""),
+            *(f"{epochs[at][name]:.4g}" if name in epochs[at] else "" for name in metrics),
+        ]
         for at in shown
     ]
     count = f"the last {_MOST_ROWS} of {len(epochs)}" if first else f"{len(epochs)}"

@@ -1,4 +1,4 @@
-"""Lines that all tasks print alike are shown once; each task's own lines stay in their order, and none is lost."""
+"""Lines that all tasks print alike are shown once; a task's lines stay in order, and none is lost."""
 
 from __future__ import annotations
 
