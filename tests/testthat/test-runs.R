@@ -256,7 +256,7 @@ test_that("in RStudio a run is shown by a background job", {
     "cat('id', run_in_rstudio(attr(run, 'run')), '\\n')"
   ), env = c(R_LIBS = paste(.libPaths(), collapse = ":")))
   expect_equal(shown$status, 0, info = toString(shown$output))
-  for (line in c("^it is . mine$", "^worker 0 \\| trained$", "^worker 1 \\| trained$", "^id job-1")) {
+  for (line in c("^it is . mine$", "^\\[2 workers\\] \\| trained$", "^id job-1")) {
     expect_match(shown$output, line, all = FALSE)
   }
 })
