@@ -5,10 +5,10 @@ launch_arguments <- c(
   workers = "count", max_restarts = "number", seed = "seed", name = "name", run_dir = "name", quiet = "flag",
   wait = "flag", ps = "number", chief = "flag", evaluator = "flag", strategy = "name", distribute = "flag",
   scale_batch = "flag", independent = "flag", allow_nested = "flag", env = "variables",
-  gpus_per_worker = "share", only_chief = "flag", keras_compat = "flag", verify = "verification",
-  start_timeout = "seconds", stall_timeout = "limit", grace = "seconds", notice_command = "name",
-  isolated = "flag", warm = "flag", oversubscribe = "flag", hosts = "strings", copy = "flag",
-  files = "strings", remote_python = "name", trust_hosts = "flag", fetch_limit = "number",
+  gpus_per_worker = "share", only_chief = "flag", all_output = "flag", keras_compat = "flag",
+  verify = "verification", start_timeout = "seconds", stall_timeout = "limit", grace = "seconds",
+  notice_command = "name", isolated = "flag", warm = "flag", oversubscribe = "flag", hosts = "strings",
+  copy = "flag", files = "strings", remote_python = "name", trust_hosts = "flag", fetch_limit = "number",
   hosts_from = "name", min_workers = "count", rejoin_timeout = "limit", grow = "seconds",
   backend_options = "strings", master = "name", requeue = "flag", packages = "strings"
 )
@@ -148,6 +148,8 @@ on_mpi <- function(hosts = NULL, ..., copy = FALSE, files = character(), remote_
 #' @param gpus_per_worker Show each worker this many GPUs; 0 hides all. Default: 1 if there are as many GPUs
 #'   as workers, else all.
 #' @param only_chief Show only the output of the chief. Default: of all workers.
+#' @param all_output Show each line of each worker. A line that only some workers print within a second is
+#'   shown with their names. Default: show lines that all workers print alike once.
 #' @param keras_compat Patch Keras 3, so that it works on several workers. Default: patch it.
 #' @param verify Compare the first step with that of one process: auto, if the program has code of its own,
 #'   such as a layer or a loss; always; never. A job whose first step differs ends, and says what differs.
@@ -165,8 +167,9 @@ on_mpi <- function(hosts = NULL, ..., copy = FALSE, files = character(), remote_
 launch_control <- function(ps = 0, chief = FALSE, evaluator = FALSE, strategy = "multi_worker_mirrored",
                            globals = TRUE, packages = NULL, distribute = FALSE, scale_batch = FALSE,
                            independent = FALSE, allow_nested = FALSE, env = character(),
-                           gpus_per_worker = NULL, only_chief = FALSE, keras_compat = TRUE, verify = NULL,
-                           start_timeout = NULL, stall_timeout = NULL, grace = NULL, notice_command = NULL) {
+                           gpus_per_worker = NULL, only_chief = FALSE, all_output = FALSE,
+                           keras_compat = TRUE, verify = NULL, start_timeout = NULL, stall_timeout = NULL,
+                           grace = NULL, notice_command = NULL) {
   settings <- mget(names(formals(launch_control)))
   new_control(settings)
 }

@@ -183,8 +183,8 @@ share_environment <- function(call = rlang::caller_env()) {
   python_bridge(call)$adopt_environment(values, whole = TRUE)
 }
 
-# Whether the user chose how much TensorFlow says. keras3 sets the variable when it is loaded, which would turn
-# off the filter of what every start of TensorFlow says. Linux keeps the variables that a process began with.
+# Whether the user chose how much TensorFlow says. keras3 sets the variable when it is loaded, which would
+# turn off the filter of what every start of TensorFlow says. Linux keeps what a process began with.
 asked_for_log <- function(level, by_keras3 = isNamespaceLoaded("keras3"), begun_with = "/proc/self/environ") {
   if (is.null(level) || !by_keras3 || level != "2") {
     return(TRUE)

@@ -16,6 +16,8 @@
 #' @param worker The index of one worker, from 0 as in TF_CONFIG, or a task's name such as `"chief 0"`.
 #'   Default: all tasks.
 #' @param lines Number of last lines of each worker, at least 1. Default: all lines.
+#' @param all_output `TRUE` returns each line of each worker. By default, a line that all workers have printed
+#'   alike is returned once, with `[2 workers]` before it.
 #' @param follow `TRUE` prints new lines until the run ends. An interrupt stops the printing, but not the run.
 #' @param older_than `run_remove()`: an age, such as `"12h"`, `"30d"` or `"8w"`; removes all your runs of
 #'   `folder` that ended longer ago.
@@ -94,16 +96,16 @@ run_status <- function(run = NULL) run_python("Run.status", as_run(run))
 
 #' @rdname run_open
 #' @export
-run_logs <- function(run = NULL, worker = NULL, lines = NULL, follow = FALSE) {
-  check_own(follow = "flag")
+run_logs <- function(run = NULL, worker = NULL, lines = NULL, follow = FALSE, all_output = FALSE) {
+  check_own(follow = "flag", all_output = "flag", kind = "launch")
   run <- as_run(run)
   check_part(worker, lines)
   task <- if (is.numeric(worker)) paste("worker", as_whole(worker)) else worker
   if (!follow) {
-    shown <- run_python("log_lines", run, task, lines = as_whole(lines))
+    shown <- run_python("log_lines", run, task, lines = as_whole(lines), all_output = all_output)
     return(structure(as.character(unlist(shown)), class = "tfmuster_lines"))
   }
-  tail <- run_python("Tail", run, task)
+  tail <- run_python("Tail", run, task, all_output = all_output)
   all <- character()
   repeat {
     # Sleep in R and not in Python, so that R handles an interrupt.

@@ -68,7 +68,8 @@ def test_a_bar_shows_each_epoch_and_lines_stay_as_they_are(console: Console) -> 
     console.send(
         "values <- launch(function(strategy) { cat('two  spaces {x}\\n'); "
         "train_mnist('cnn', 'synthetic', strategy = strategy, epochs = 3, steps_per_epoch = 200, "
-        "verbose = FALSE)$seconds }, workers = 2); cat('it', 'ended\\n')\n"
+        "verbose = FALSE)$seconds }, workers = 2, control = launch_control(all_output = TRUE)); "
+        "cat('it', 'ended\\n')\n"
     )
     seen = console.read_until("it ended")
     assert re.search(r"\d+/200 epoch \d/3  loss \d\.\d+  accuracy 0\.\d+  [\d,]+ images/s", seen)

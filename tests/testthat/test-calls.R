@@ -76,7 +76,7 @@ test_that("lines carry the worker's name, and the chief's warnings become this s
   }
   caught <- list()
   shown <- capture.output(withCallingHandlers(
-    values <- in_run(talks),
+    values <- in_run(talks, control = launch_control(all_output = TRUE)),
     warning = function(w) {
       caught[[length(caught) + 1]] <<- w
       invokeRestart("muffleWarning")

@@ -33,7 +33,7 @@ test_that("launch() trains a script without a strategy on two workers, on batche
   ))
   shown <- capture.output(launch(
     script,
-    workers = 2, control = launch_control(distribute = TRUE, scale_batch = TRUE),
+    workers = 2, control = launch_control(distribute = TRUE, scale_batch = TRUE, all_output = TRUE),
     run_dir = file.path(withr::local_tempdir(), "run")
   ))
   numbers <- numbers_of(shown)

@@ -112,7 +112,9 @@ test_that("two workers train on the generators that one process trains on", {
   script <- withr::local_tempfile(fileext = ".R", lines = c(
     "library(tfmuster)", "made <- strategy('multi_worker_mirrored')", lines
   ))
-  shown <- capture.output(launch(script, workers = 2, run_dir = file.path(withr::local_tempdir(), "run")))
+  run_dir <- file.path(withr::local_tempdir(), "run")
+  control <- launch_control(all_output = TRUE)
+  shown <- capture.output(launch(script, workers = 2, run_dir = run_dir, control = control))
   expected <- numbers_of(one$output)
   several <- numbers_of(shown)
   expect_length(several, 2)

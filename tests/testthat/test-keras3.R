@@ -33,7 +33,9 @@ for (order in list(c("tfmuster", "keras3"), c("keras3", "tfmuster"))) {
     script <- withr::local_tempfile(fileext = ".R", lines = c(
       sprintf("library(%s)", order), "made <- strategy('multi_worker_mirrored')", training
     ))
-    shown <- capture.output(launch(script, workers = 2, run_dir = file.path(withr::local_tempdir(), "run")))
+    run_dir <- file.path(withr::local_tempdir(), "run")
+    control <- launch_control(all_output = TRUE)
+    shown <- capture.output(launch(script, workers = 2, run_dir = run_dir, control = control))
     for (worker in 0:1) {
       name <- paste0("worker ", worker, " | ")
       expect_equal(sum(shown == paste0(name, "R callback")), 2)
@@ -79,7 +81,8 @@ test_that("a keras3 model trains with parameter servers, by ps_fit()", {
     "cat('scores', names(model |> evaluate(x, y, verbose = 0)), '\\n')"
   ))
   folder <- file.path(withr::local_tempdir(), "run")
-  shown <- capture.output(launch(script, workers = 2, control = launch_control(ps = 1), run_dir = folder))
+  control <- launch_control(ps = 1, all_output = TRUE)
+  shown <- capture.output(launch(script, workers = 2, control = control, run_dir = folder))
   expect_true("worker 0 | refused TRUE" %in% shown)
   expect_equal(sum(shown == "worker 0 | R callback"), 2)
   expect_true("worker 0 | metrics accuracy loss" %in% shown)
@@ -152,7 +155,9 @@ test_that("a model with R code of keras3 has one process's numbers, and the chie
   ))
   expected <- numbers_of(run_r(readLines(program))$output)[[1]]
   expect_gte(length(expected), 10)
-  shown <- capture.output(launch(program, workers = 2, run_dir = file.path(withr::local_tempdir(), "run")))
+  run_dir <- file.path(withr::local_tempdir(), "run")
+  control <- launch_control(all_output = TRUE)
+  shown <- capture.output(launch(program, workers = 2, run_dir = run_dir, control = control))
   expect_equal(numbers_of(shown), list(expected, expected), tolerance = 1e-5)
   saved <- c("config.json", "exported", "saved.keras", "saved.weights.h5")
   expect_setequal(list.files(folder), saved)
@@ -191,7 +196,7 @@ test_that("keras3 scripts and functions without a strategy train on two workers"
   expect_equal(expected[1], 8)
   script <- withr::local_tempfile(fileext = ".R", lines = c(defined, show))
   folder <- file.path(withr::local_tempdir(), "run")
-  distributed <- launch_control(distribute = TRUE)
+  distributed <- launch_control(distribute = TRUE, all_output = TRUE)
   shown <- capture.output(launch(script, workers = 2, control = distributed, run_dir = folder))
   expect_equal(numbers_of(shown), list(expected, expected), tolerance = 1e-5)
   run <- run_r(c(

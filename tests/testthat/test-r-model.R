@@ -47,7 +47,9 @@ test_that("layers, losses, metrics and lambdas written in R give one process's n
     "in_r <- grepl('with(strategy$scope(), { ... })', refused$fix, fixed = TRUE)",
     "cat('outside', refused$reason, in_r, '\\n')"
   ))
-  shown <- capture.output(launch(script, workers = 2, run_dir = file.path(withr::local_tempdir(), "run")))
+  run_dir <- file.path(withr::local_tempdir(), "run")
+  control <- launch_control(all_output = TRUE)
+  shown <- capture.output(launch(script, workers = 2, run_dir = run_dir, control = control))
   expected <- numbers_of(one$output)[[1]]
   expect_length(expected, 9)
   several <- numbers_of(shown)

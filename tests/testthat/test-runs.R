@@ -122,8 +122,11 @@ test_that("logs are followed to the end", {
   shown <- capture.output(lines <- run_logs(run, worker = 0, follow = TRUE))
   expect_equal(shown, paste("worker 0 | line", 1:5))
   expect_equal(unclass(lines), shown)
-  expect_equal(unclass(run_logs(run)), paste0("worker ", rep(0:1, each = 5), " | line ", 1:5))
-  expect_output(print(run_logs(run)[10]), "worker 1 | line 5", fixed = TRUE)
+  each <- paste0("worker ", rep(0:1, each = 5), " | line ", 1:5)
+  expect_equal(unclass(run_logs(run, all_output = TRUE)), each)
+  expect_equal(unclass(run_logs(run)), paste("[2 workers] | line", 1:5))
+  expect_output(print(run_logs(run)[5]), "[2 workers] | line 5", fixed = TRUE)
+  expect_error(run_logs(run, all_output = "yes"), "all_output")
   expect_match(expect_kind(run_logs(run, worker = 7), "error")$found, "worker 0, worker 1")
   error <- expect_kind(run_model(run), "error")
   expect_match(error$found, "no .*model.keras; the run is done")
@@ -253,7 +256,7 @@ test_that("in RStudio a run is shown by a background job", {
     "cat('id', run_in_rstudio(attr(run, 'run')), '\\n')"
   ), env = c(R_LIBS = paste(.libPaths(), collapse = ":")))
   expect_equal(shown$status, 0, info = toString(shown$output))
-  for (line in c("^it is . mine$", "^worker 0 \\| trained$", "^worker 1 \\| trained$", "^id job-1")) {
+  for (line in c("^it is . mine$", "^\\[2 workers\\] \\| trained$", "^id job-1")) {
     expect_match(shown$output, line, all = FALSE)
   }
 })

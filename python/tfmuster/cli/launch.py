@@ -74,9 +74,9 @@ def launch(*, program: tuple[str, ...], backend: str | None, module: bool, **opt
 
     Each worker gets TF_CONFIG and free ports, and runs your .py or .R script. A script without a strategy
     needs --distribute. In the script's arguments, {index}, {type}, {worker_hosts} and {ps_hosts} are replaced
-    by each task's values. Each output line is shown with the worker's name; the run directory keeps the
-    unmodified output. The first failure ends the job, is shown last, and makes the exit code 1, unless
-    --max-restarts restarts the job.
+    by each task's values. Each output line is shown with the worker's name, and a line that all print alike
+    once; the run directory keeps the unmodified output. The first failure ends the job, is shown last, and
+    makes the exit code 1, unless --max-restarts restarts the job.
 
     \b
     tfmuster launch -n 2 train.py --epochs 3
@@ -106,11 +106,11 @@ def launch(*, program: tuple[str, ...], backend: str | None, module: bool, **opt
         click.echo(script(job), nl=False)
         return EXIT_DONE
     if not waiting.wait:
-        for name in ("timings", "quiet", "only_chief"):
+        for name in ("timings", "quiet", "only_chief", "all_output"):
             if options[name]:
                 raise click.UsageError(f"{ROWS[name].flag} is about output, and --detach shows none.")
         return _start_and_tell(engine, job)
-    show = "nothing" if waiting.quiet else "chief" if job.only_chief else "all"
+    show = "nothing" if waiting.quiet else job.output
     adopt_orphans()
     # Whichever signal ends the launcher, it must end its workers first.
     SHUTDOWN.take_signals()
@@ -195,7 +195,7 @@ def _run_and_report(engine: Engine, job: Job, *, show: str, timings: bool) -> in
         for table in filter(None, (_timings_table(run), _shares_table(run))):
             say(f"\n{table}")
     if failure is not None:
-        say(f"\n{failure.report(shown=show == 'all')}")
+        say(f"\n{failure.report(shown=show in ('all', 'each'))}")
         return EXIT_NOT_EVERYONE if failure.not_everyone else EXIT_WORKER_FAILED
     status = run.status()
     if status["state"] == PREEMPTED:

@@ -162,11 +162,20 @@ def show(run: Run, as_json: bool) -> None:
 @option("-f, --follow", "Keep printing new lines until the run has ended. Default: stop at the last line.")
 @option("--task TASK", 'Show only one task, such as "worker 0". Default: all tasks.')
 @option("--lines N", "Show only the last N lines of each task. Default: all lines.", WholeNumber(min=0))
-def logs(run: Run, follow: bool, task: str | None, lines: int | None) -> None:
+@option(
+    "--all-output",
+    "Show each line of each worker. Default: show lines that all workers print alike once.",
+)
+def logs(run: Run, follow: bool, task: str | None, lines: int | None, all_output: bool) -> None:
     """Show the output of the workers, each line with the worker's name."""
     from ..tracking.show.tail import each_log_line, follow_lines
 
-    for line in follow_lines(run, task) if follow else each_log_line(run, task, lines=lines):
+    shown = (
+        follow_lines(run, task, all_output=all_output)
+        if follow
+        else each_log_line(run, task, lines=lines, all_output=all_output)
+    )
+    for line in shown:
         click.echo(line)
 
 

@@ -220,7 +220,7 @@ def _run(
     job = engine.job(command, workers=workers, **plain, **control.values())
     if not waiting.wait:
         return start_detached(engine, job), None
-    show = "nothing" if waiting.quiet else "chief" if control.only_chief else "all"
+    show = "nothing" if waiting.quiet else job.output
     return engine.run(job, show=show, tell=not waiting.quiet and has_listener())
 
 

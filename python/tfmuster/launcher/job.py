@@ -136,6 +136,13 @@ class Job(Control, Plain):
             wrong = (kind, "distribute is for jobs that have only workers and a chief.")
         if wrong is not None:
             raise LaunchError(wrong[1], found=wrong[0], fix=fix, reason="distribute")
+        if self.only_chief and self.all_output:
+            raise LaunchError(
+                "only_chief shows the output of the chief, and all_output that of all workers.",
+                found="all_output",
+                fix="Leave one of them out.",
+                reason="output",
+            )
         if self.notice_command is not None and not self.notice_command.strip():
             raise LaunchError(
                 "The notice command must be a shell command.",
@@ -145,6 +152,11 @@ class Job(Control, Plain):
             )
         texts = (self.name or "", str(self.run_dir or ""), self.notice_command or "")
         check_text(*self.command, *self.env.values(), *texts)
+
+    @property
+    def output(self) -> str:
+        """The output to show; see :meth:`.engines.base.Engine.run`."""
+        return "chief" if self.only_chief else "each" if self.all_output else "all"
 
     def changed(self, **settings: Any) -> Job:
         """See :class:`tfmuster.options.rows.Settings`."""
@@ -207,7 +219,9 @@ def launch_options(job: Job, run: Run | None) -> list[str]:
     """
     run_dir = None if run is None else str(run.path)
     env = job.env if run is None else {}
-    options = job.on_command_line(env=env, name=job.run_name, run_dir=run_dir, only_chief=False)
+    options = job.on_command_line(
+        env=env, name=job.run_name, run_dir=run_dir, only_chief=False, all_output=False
+    )
     return options if run is None else [*options, *(f"--env={name}" for name in job.env)]
 
 

@@ -153,6 +153,12 @@ class Control(Settings):
     only_chief: bool = option(
         FLAG, default=False, help="Show only the output of the chief. Default: of all workers."
     )
+    all_output: bool = option(
+        FLAG,
+        default=False,
+        help="Show each line of each worker. Default: show lines that all workers print alike once.",
+        more="A line that only some workers print within a second is shown with their names.",
+    )
     keras_compat: bool = option(
         FLAG,
         default=True,

@@ -34,6 +34,11 @@ _CHATTER = re.compile(
     r"|/job:\w+/replica:\d+/task:\d+$"
 )
 
+# When, and by which process or thread, a line of a log was written.
+_TIME = re.compile(
+    r"^([IWEF])\d{4} \d\d:\d\d:[\d.]+ +\d+ (?=\S+:\d+\] )|^\d{4}-\d\d-\d\d \d\d:\d\d:[\d.,]+(?=:? )"
+)
+
 # TensorFlow logs this as an error, but it is normal on a machine without a GPU.
 _NO_GPU = re.compile(r"E\d{4} .*failed call to cuInit")
 
@@ -93,6 +98,11 @@ def _escaped(character: str) -> str:
 def is_chatter(line: str, *, gpu: bool) -> bool:
     """Return whether a line is one of TensorFlow's dozens of informational lines from native libraries."""
     return bool(_CHATTER.match(line) or (not gpu and _NO_GPU.match(line)))
+
+
+def without_time(line: str) -> str:
+    """Return a line of a log without its time and process, which differ if two write the same."""
+    return _TIME.sub(r"\1", line)
 
 
 class Lines:

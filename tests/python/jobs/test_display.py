@@ -94,7 +94,7 @@ def test_a_table_is_shown_on_a_terminal_and_gone_in_the_end(tmp_path: Path) -> N
         "say_state(State('training', epoch=2, epochs=5, step=3, metrics={'\\x1b[2Jloss': 1.5}))",
         "time.sleep(1.5)",
     )
-    seen, code = in_terminal(tmp_path, "-n", 2, "train.py")
+    seen, code = in_terminal(tmp_path, "-n", 2, "--all-output", "train.py")
     assert code == 0
     shown = visible(seen.replace("\r", "").replace("\n", " "))
     assert re.search(r"worker +host +state", shown)
@@ -144,7 +144,8 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
 
 def test_without_a_terminal_no_escape_code_is_written(tmp_path: Path) -> None:
     write(tmp_path, "train.py", SAY, "say_state(State('training')); print('line', flush=True); time.sleep(1)")
-    done = tfmuster("launch", "-n", 2, "train.py", cwd=tmp_path, TERM="xterm", FORCE_COLOR="1")
+    launch = ("launch", "--all-output", "-n", 2, "train.py")
+    done = tfmuster(*launch, cwd=tmp_path, TERM="xterm", FORCE_COLOR="1")
     assert sorted(done.stdout.splitlines()) == ["worker 0 | line", "worker 1 | line"]
     assert "\x1b" not in done.stdout + done.stderr
 

@@ -73,7 +73,14 @@ def test_the_workers_of_a_machine_share_one_download(tmp_path: Path) -> None:
     with served(tmp_path / "files", 1.5) as (address, asked):
         for _ in range(2):
             done = tfmuster(
-                "launch", "-n", 3, "train.py", address, cwd=tmp_path, KERAS_HOME=str(tmp_path / "keras")
+                "launch",
+                "--all-output",
+                "-n",
+                3,
+                "train.py",
+                address,
+                cwd=tmp_path,
+                KERAS_HOME=str(tmp_path / "keras"),
             )
             assert done.returncode == 0, done.stderr
             assert done.stdout.count("read 1048576 50 {1000}") == 3
@@ -99,5 +106,7 @@ def test_a_download_that_a_job_has_not_finished_is_not_taken_for_the_file(tmp_pa
         output, _ = launcher.communicate(timeout=60)
         assert "another process gets rows.bin; this one waits" in output
     with served(tmp_path / "files", 0) as (address, _):
-        done = tfmuster("launch", "-n", 2, "train.py", address, cwd=tmp_path, KERAS_HOME=str(home))
+        done = tfmuster(
+            "launch", "--all-output", "-n", 2, "train.py", address, cwd=tmp_path, KERAS_HOME=str(home)
+        )
     assert done.stdout.count("got 1048576") == 2, done.stderr

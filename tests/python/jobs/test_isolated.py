@@ -53,7 +53,7 @@ def test_workers_reach_each_other_and_nobody_else_reaches_them(tmp_path: Path) -
         "    while not os.path.exists('enough'): time.sleep(0.02)",
         "    socket.create_connection((host, int(port))).sendall(b'hello')",
     )
-    job = start_tfmuster("launch", "-n", "2", "--isolated", "talk.py", cwd=tmp_path)
+    job = start_tfmuster("launch", "--all-output", "-n", "2", "--isolated", "talk.py", cwd=tmp_path)
     wait_until((tmp_path / "port").exists)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", int((tmp_path / "port").read_text())), timeout=5)

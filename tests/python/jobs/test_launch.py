@@ -37,6 +37,13 @@ pytestmark = pytest.mark.fresh
 
 TASK = "import json, os; config = json.loads(os.environ['TF_CONFIG']); task = config['task']"
 
+#: Lines of a program that waits for the other one of two workers.
+MEET = (
+    "import os, pathlib, time",
+    "open(f'{os.getpid()}.here', 'w').close()",
+    "while len(list(pathlib.Path().glob('*.here'))) < 2: time.sleep(0.01)",
+)
+
 
 @pytest.fixture(autouse=True)
 def _clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -56,7 +63,9 @@ def test_each_worker_gets_its_place_and_the_arguments(tmp_path: Path) -> None:
         f"print(json.dumps([config, sys.argv[1:], *map(os.environ.get, {names})]))",
     )
     env = {"PYTHONHASHSEED": "random", "no_proxy": "example.org, 127.0.0.1"}
-    done = tfmuster("launch", "-n", 3, "train.py", "--epochs", 2, "-n", "a b", cwd=tmp_path, **env)
+    done = tfmuster(
+        "launch", "--all-output", "-n", 3, "train.py", "--epochs", 2, "-n", "a b", cwd=tmp_path, **env
+    )
     assert done.returncode == 0, done.stderr
     seen = dict(line.split(" | ", 1) for line in done.stdout.splitlines())
     assert sorted(seen) == ["worker 0", "worker 1", "worker 2"]
@@ -85,7 +94,7 @@ def test_an_r_script_runs_with_this_python_for_reticulate(tmp_path: Path) -> Non
         "train.R",
         "cat(Sys.getenv('RETICULATE_PYTHON'), commandArgs(TRUE), nchar(Sys.getenv('TF_CONFIG')) > 0)",
     )
-    done = tfmuster("launch", "-n", 2, "train.R", "7", cwd=tmp_path, RETICULATE_PYTHON="")
+    done = tfmuster("launch", "--all-output", "-n", 2, "train.R", "7", cwd=tmp_path, RETICULATE_PYTHON="")
     assert done.returncode == 0, done.stderr
     assert f"worker 1 | {sys.executable} 7 TRUE" in done.stdout.splitlines()
 
@@ -121,11 +130,52 @@ def test_what_is_not_there_is_said_before_anything_starts(
     assert not (tmp_path / "runs").exists()
 
 
+def test_lines_that_all_workers_print_are_shown_once(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "train.py",
+        TASK,
+        *MEET,
+        "print('summary', 'of the model', sep='\\n')",
+        "if task['index'] == 0: print('bar of the chief')",
+        "print('the end', flush=True)",
+        "if task['index'] == 1:",
+        "    time.sleep(1.5)",
+        "    print('last words', flush=True)",
+        "    raise ValueError('no luck')",
+        "time.sleep(30)",
+    )
+    done = tfmuster("launch", "-n", 2, "train.py", cwd=tmp_path)
+    assert done.returncode == 1 and "ValueError: no luck" in done.stderr
+    shown = [*(f"[2 workers] | {line}" for line in ("summary", "of the model", "the end"))]
+    shown[2:2] = ["worker 0 | bar of the chief"]
+    assert done.stdout.splitlines() == [*shown, "worker 1 | last words"]
+    logs = Run(only_run(tmp_path)).logs()
+    assert logs["worker 0"] == "summary\nof the model\nbar of the chief\nthe end\n"
+    for follow in ((), ("--follow",)):
+        assert tfmuster("runs", "logs", *follow, cwd=tmp_path).stdout.splitlines()[:4] == shown
+    every = tfmuster("runs", "logs", "--all-output", cwd=tmp_path).stdout.splitlines()
+    assert every[:4] == [f"worker 0 | {line}" for line in logs["worker 0"].splitlines()]
+
+
+def test_output_of_the_chief_or_of_all(tmp_path: Path) -> None:
+    done = tfmuster("launch", "--only-chief", "--all-output", "--", "true", cwd=tmp_path)
+    assert done.returncode == 2 and "all_output that of all workers" in done.stderr
+    done = tfmuster("launch", "--detach", "--all-output", "--", "true", cwd=tmp_path)
+    assert done.returncode == 2 and "--all-output is about output, and --detach shows none" in done.stderr
+
+
 @pytest.mark.parametrize(
-    ("option", "shown"), [("--quiet", []), ("--only-chief", ["worker 0"]), (None, ["worker 0", "worker 1"])]
+    ("option", "shown"),
+    [
+        ("--quiet", []),
+        ("--only-chief", ["worker 0"]),
+        ("--all-output", ["worker 0", "worker 1"]),
+        (None, ["[2 workers]"]),
+    ],
 )
 def test_whose_lines_are_shown(tmp_path: Path, option: str | None, shown: list[str]) -> None:
-    write(tmp_path, "train.py", "print('hello')")
+    write(tmp_path, "train.py", *MEET, "print('hello')")
     done = tfmuster("launch", "-n", 2, *filter(None, [option]), "train.py", cwd=tmp_path)
     assert sorted(line.split(" | ")[0] for line in done.stdout.splitlines()) == shown
     assert bool(done.stderr) == (option != "--quiet")
@@ -156,9 +206,8 @@ def test_a_parameter_server_and_an_evaluator_end_with_the_workers(tmp_path: Path
 
 def test_from_python_a_run_or_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, "train.py", "import os, sys", "print(os.environ['COLOUR'])", "sys.exit(int(sys.argv[1]))")
-    run = launch(
-        "train.py", "0", workers=2, control=Control(env={"COLOUR": "green"}), run_dir=tmp_path / "first"
-    )
+    control = Control(env={"COLOUR": "green"}, all_output=True)
+    run = launch("train.py", "0", workers=2, control=control, run_dir=tmp_path / "first")
     assert run.status()["state"] == "done"
     assert run.logs() == {"worker 0": "green\n", "worker 1": "green\n"}
     assert sorted(capfd.readouterr().out.splitlines()) == ["worker 0 | green", "worker 1 | green"]

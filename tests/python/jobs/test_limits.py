@@ -25,7 +25,9 @@ PACKAGES = ROOT / "python"
 def launched(folder: Path, limit: str, workers: int) -> subprocess.CompletedProcess[str]:
     """What a launch says in a shell with a limit of open files, such as ``-n 64``."""
     write(folder, "train.py", "print('hello')")
-    command = f"ulimit {limit}; exec {' '.join(TFMUSTER)} launch -n {workers} --oversubscribe train.py"
+    command = (
+        f"ulimit {limit}; exec {' '.join(TFMUSTER)} launch --all-output -n {workers} --oversubscribe train.py"
+    )
     return subprocess.run(
         ["bash", "-c", command], cwd=folder, env=environment(), capture_output=True, text=True, timeout=50
     )

@@ -40,7 +40,7 @@ HELPER = "def prepared(x):\n    return x / {}\n"
 
 def launched(folder: Path, on_worker_1: str = ":") -> tuple[int, str]:
     command = "sh", "-c", ON_ITS_MACHINE, "sh", on_worker_1
-    done = tfmuster("launch", "-n", 2, "--distribute", "--", *command, cwd=folder, limit=150)
+    done = tfmuster("launch", "--all-output", "-n", 2, "--distribute", "--", *command, cwd=folder, limit=150)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -44,7 +44,7 @@ def test_strategies_of_a_worker_that_is_late(tmp_path: Path, own: str, late: int
     )
     # A proxy that does not answer is no way to the workers of this machine.
     env = {"TFMUSTER_STALL_TIMEOUT": "20", "http_proxy": "http://127.0.0.1:9", "no_proxy": "example.org"}
-    done = tfmuster("launch", "-n", 2, "several.py", cwd=tmp_path, limit=120, **env)
+    done = tfmuster("launch", "--all-output", "-n", 2, "several.py", cwd=tmp_path, limit=120, **env)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = "[[0, 0], [1, 1], [1, 1]]"
     of_3, of_5 = (f"[{', '.join(['15.0'] * size)}], 3.0, {rows}" for size in (3, 5))

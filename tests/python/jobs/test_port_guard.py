@@ -75,7 +75,9 @@ def attacked(folder: Path, *arguments: str, **env: str) -> tuple[list[str], str]
     """Attack a job from before its start, and when it trains; return what was got, and the job's output."""
     strangers = [attack(folder, "starting", 8), attack(folder, "closed", 4)]
     wait_until(lambda: len(list(folder.glob("ready.*"))) == 2, 60)
-    job = start_tfmuster("launch", "-n", "2", PROGRAMS / "visited.py", *arguments, cwd=folder, **env)
+    job = start_tfmuster(
+        "launch", "--all-output", "-n", "2", PROGRAMS / "visited.py", *arguments, cwd=folder, **env
+    )
     try:
         got = [result_of(stranger) for stranger in strangers]
         (folder / "enough").touch()
@@ -114,7 +116,7 @@ def test_a_worker_without_capabilities_guards_its_port(tmp_path: Path) -> None:
     write(tmp_path, "train.py", *lines)
     drop = ("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin") if os.geteuid() == 0 else ()
     done = subprocess.run(
-        [*drop, *TFMUSTER, "launch", "-n", "2", "train.py"],
+        [*drop, *TFMUSTER, "launch", "--all-output", "-n", "2", "train.py"],
         cwd=tmp_path,
         env=environment(),
         capture_output=True,
@@ -188,7 +190,7 @@ def test_a_coordinator_reaches_servers_whose_doors_are_closed_after_a_pause(
 @pytest.mark.parametrize("way", WAYS)
 def test_tensorflow_starts_when_the_chief_listens(tmp_path: Path, way: str) -> None:
     # It would find the port closed, and try again after a second.
-    done = tfmuster("launch", "-n", 3, PROGRAMS / "late_chief.py", way, cwd=tmp_path)
+    done = tfmuster("launch", "--all-output", "-n", 3, PROGRAMS / "late_chief.py", way, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("the chief listens: True") == 2 and "the chief listens: False" not in done.stdout
 

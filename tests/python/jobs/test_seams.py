@@ -31,7 +31,7 @@ def test_without_all_optional_names_the_weights_are_those_of_one_process(tmp_pat
         folder.mkdir()
     alone = python(PROGRAM, cwd=one, limit=60)
     assert alone.returncode == 0, alone.stdout + alone.stderr
-    done = tfmuster("launch", "-n", 2, PROGRAM, *OPTIONAL, cwd=two, limit=120)
+    done = tfmuster("launch", "--all-output", "-n", 2, PROGRAM, *OPTIONAL, cwd=two, limit=120)
     output = done.stdout + done.stderr
     assert done.returncode == 0, output
     for name in OPTIONAL:
@@ -45,7 +45,7 @@ def test_without_all_optional_names_the_weights_are_those_of_one_process(tmp_pat
 @pytest.mark.parametrize("name", ["CONTEXT", "REDUCE_VALUES"], ids=["TensorFlow", "Keras"])
 def test_without_an_essential_name_a_job_ends_before_its_first_step(tmp_path: Path, name: str) -> None:
     """`test_seams.py` of ``keras/`` hides all of them in turn."""
-    done = tfmuster("launch", "-n", 2, PROGRAM, name, cwd=tmp_path, limit=120)
+    done = tfmuster("launch", "--all-output", "-n", 2, PROGRAM, name, cwd=tmp_path, limit=120)
     output = done.stdout + done.stderr
     assert done.returncode in (1, 2), output
     assert f"found: {getattr(seams, name)}: it is missing" in output

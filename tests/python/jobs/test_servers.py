@@ -40,7 +40,7 @@ def test_a_server_is_guarded_however_it_gets_its_cluster(tmp_path: Path, how: st
         "print(f'guarded {server.target}\\n', end='', flush=True)",
         "os._exit(0)",
     )
-    done = tfmuster("launch", "-n", 2, "serve.py", cwd=tmp_path, limit=100)
+    done = tfmuster("launch", "--all-output", "-n", 2, "serve.py", cwd=tmp_path, limit=100)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("guarded grpc://") == 2
     nothing_left(tmp_path)
@@ -60,7 +60,7 @@ def test_a_server_of_one_process_is_left_alone(tmp_path: Path) -> None:
         "    print(f'refused: {error}\\n', end='', flush=True)",
         "os._exit(0)",
     )
-    done = tfmuster("launch", "-n", 2, "serve.py", cwd=tmp_path, limit=100)
+    done = tfmuster("launch", "--all-output", "-n", 2, "serve.py", cwd=tmp_path, limit=100)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("grpc://localhost:") == 2 and done.stdout.count("refused: ") == 2
     nothing_left(tmp_path)

@@ -26,7 +26,7 @@ def folds(said: str, worker: int | None = None) -> list[dict[str, Any]]:
 
 def launched(folder: Path, *options: object, **env: str) -> str:
     folder.mkdir()
-    done = tfmuster("launch", "-n", 2, *options, PROGRAM, cwd=folder, limit=150, **env)
+    done = tfmuster("launch", "--all-output", "-n", 2, *options, PROGRAM, cwd=folder, limit=150, **env)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -17,6 +17,7 @@ from tfmuster.tracking.run import Run
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 LAUNCH = " ".join([*TFMUSTER, "launch", "-n", "2", "train.py"])
+EACH = LAUNCH.replace("train.py", "--all-output train.py")
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +61,7 @@ def test_a_character_that_the_encoding_lacks_is_shown_by_its_number(tmp_path: Pa
     write(
         tmp_path, "train.py", "import sys; sys.stdout.buffer.write('caf\\xe9 \\u2192 \\U0001f600'.encode())"
     )
-    done = in_shell(tmp_path, LAUNCH, PYTHONIOENCODING="latin-1")
+    done = in_shell(tmp_path, EACH, PYTHONIOENCODING="latin-1")
     assert done.returncode == 0, done.stderr
     lines = sorted(done.stdout.decode("latin-1").splitlines())
     assert lines == [f"worker {i} | caf\xe9 \\u2192 \\U0001f600" for i in (0, 1)]
@@ -72,7 +73,7 @@ def test_a_character_that_the_encoding_lacks_is_shown_by_its_number(tmp_path: Pa
 )
 def test_a_program_prints_what_its_encoding_lacks(tmp_path: Path, encoding: str, shown: str | None) -> None:
     write(tmp_path, "train.py", "print('snowman \\u2603')", "print('goes on')")
-    done = in_shell(tmp_path, LAUNCH, PYTHONIOENCODING=encoding)
+    done = in_shell(tmp_path, EACH, PYTHONIOENCODING=encoding)
     if shown is None:
         assert done.returncode == 1 and b"UnicodeEncodeError" in done.stderr
         return

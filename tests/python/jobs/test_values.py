@@ -34,7 +34,7 @@ print("shared", len(values), flush=True)
 @pytest.mark.parametrize("workers", [1, 3])
 def test_values_of_all_workers(tmp_path: Path, workers: int) -> None:
     write(tmp_path, "train.py", SHARED)
-    done = tfmuster("launch", "-n", workers, "train.py", cwd=tmp_path)
+    done = tfmuster("launch", "--all-output", "-n", workers, "train.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(f"shared {workers}") == workers
 
@@ -53,7 +53,7 @@ def test_a_model_trains_with_the_chiefs_hyper_parameters(tmp_path: Path) -> None
         "history = model.fit(np.ones((64, 3)), np.ones(64), batch_size=16, epochs=2, verbose=0)",
         "print('done', rate, history.history['loss'], flush=True)",
     )
-    done = tfmuster("launch", "-n", 2, "--distribute", "train.py", cwd=tmp_path, limit=100)
+    done = tfmuster("launch", "--all-output", "-n", 2, "--distribute", "train.py", cwd=tmp_path, limit=100)
     assert done.returncode == 0, done.stderr
     said = [line.partition("| ")[2] for line in done.stdout.splitlines() if "| done" in line]
     assert len(said) == 2 and len(set(said)) == 1
@@ -107,7 +107,7 @@ def test_one_worker_of_a_machine_comes_first(tmp_path: Path) -> None:
         "    if not os.path.exists('copy'):",
         "        shutil.copytree(raw, 'copy')",
     )
-    done = tfmuster("launch", "-n", 3, "train.py", cwd=tmp_path)
+    done = tfmuster("launch", "--all-output", "-n", 3, "train.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("| made") == 1 and "worker 0 | made" in done.stdout
     assert done.stdout.count("there True") == 3

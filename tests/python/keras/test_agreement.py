@@ -100,7 +100,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def output(folder: Path) -> str:
-    done = tfmuster("launch", "-n", 2, PROGRAMS / "differing.py", cwd=folder, limit=300)
+    done = tfmuster("launch", "--all-output", "-n", 2, PROGRAMS / "differing.py", cwd=folder, limit=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -129,7 +129,7 @@ def test_different_calls_are_named_on_every_worker(told: list[dict[str, Any]], n
 
 @NEEDS_R
 def test_different_functions_of_r_are_named_on_every_worker(tmp_path: Path) -> None:
-    done = tfmuster("launch", "-n", 2, PROGRAMS / "differing.R", cwd=tmp_path, limit=200)
+    done = tfmuster("launch", "--all-output", "-n", 2, PROGRAMS / "differing.R", cwd=tmp_path, limit=200)
     assert done.returncode == 0, done.stdout + done.stderr
     said = re.findall(r"^worker (\d) \| ([\w ]+) \| (.*)$", done.stdout, re.MULTILINE)
     texts = {(int(worker), name): text for worker, name, text in said}
@@ -241,7 +241,7 @@ print("ended", len(history.epoch), int(model.optimizer.iterations))
 def test_a_signal_that_stops_one_worker_stops_all_after_the_next_step(tmp_path: Path) -> None:
     """No callback of the program says that a training may stop after a batch, so nobody asks then."""
     write(tmp_path, "train.py", SIGNALLED)
-    done = tfmuster("launch", "-n", 2, "train.py", cwd=tmp_path, limit=120)
+    done = tfmuster("launch", "--all-output", "-n", 2, "train.py", cwd=tmp_path, limit=120)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"ended \d+ \d+", done.stdout) == 2 * ["ended 1 22"]
 

@@ -38,7 +38,7 @@ def ways(output: str) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_no_way_to_train_alone_under_launch(tmp_path: Path) -> None:
-    done = tfmuster("launch", "-n", 2, PROGRAMS / "alone.py", cwd=tmp_path, limit=200)
+    done = tfmuster("launch", "--all-output", "-n", 2, PROGRAMS / "alone.py", cwd=tmp_path, limit=200)
     assert done.returncode == 1, done.stdout + done.stderr
     failure = read_json(only_run(tmp_path) / "error.json")
     # The first worker that gets to the end, where it fails, ends the other.
@@ -94,7 +94,7 @@ def test_who_may_train_alone() -> None:
 
 def test_a_job_that_trains_independently_says_so(tmp_path: Path) -> None:
     write(tmp_path, "train.py", "import os", "print(os.environ['TFMUSTER_INDEPENDENT'])")
-    done = tfmuster("launch", "-n", 2, "--independent", "train.py", cwd=tmp_path)
+    done = tfmuster("launch", "--all-output", "-n", 2, "--independent", "train.py", cwd=tmp_path)
     assert sorted(done.stdout.splitlines()) == ["worker 0 | 1", "worker 1 | 1"]
     assert read_json(only_run(tmp_path) / "run.json")["independent"] is True
     shown = tfmuster("runs", "show", cwd=tmp_path).stdout

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 def launched(tmp_path: Path, case: str, workers: int = 2, seconds: float = 10) -> tuple[str, str]:
     """What the workers write to stdout and stderr. The job must fail soon after its cause."""
     program = PROGRAMS / "bad_input.py"
-    done = tfmuster("launch", "-n", workers, program, case, tmp_path, cwd=tmp_path, limit=120)
+    done = tfmuster("launch", "--all-output", "-n", workers, program, case, tmp_path, cwd=tmp_path, limit=120)
     ended = time.time()
     nothing_left(tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -36,7 +36,9 @@ def test_a_program_as_it_stands_has_the_weights_of_one_process(tmp_path: Path) -
     loads = (alone / "model.keras", "applications")
     program = PROGRAMS / "plain.py"
     subprocess.run([sys.executable, program, alone, *loads], env=environment(), check=True, timeout=280)
-    done = tfmuster("launch", "-n", 2, "--distribute", program, together, *loads, cwd=tmp_path, limit=280)
+    done = tfmuster(
+        "launch", "--all-output", "-n", 2, "--distribute", program, together, *loads, cwd=tmp_path, limit=280
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     expected, chief, other = (
         np.load(folder / f"found-{who}.npz")
@@ -89,7 +91,9 @@ if sys.argv[1] != "variable":
 @pytest.mark.parametrize("first", ["layer", "variable", "tf_keras"])
 def test_the_first_thing_that_a_program_makes_belongs_to_all_workers(tmp_path: Path, first: str) -> None:
     program = write(tmp_path, "first.py", FIRST)
-    done = tfmuster("launch", "-n", 2, "--distribute", program, first, cwd=tmp_path, limit=140)
+    done = tfmuster(
+        "launch", "--all-output", "-n", 2, "--distribute", program, first, cwd=tmp_path, limit=140
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     for worker in (0, 1):
         assert f"worker {worker} | of all workers: True" in done.stdout

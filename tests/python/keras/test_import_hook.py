@@ -94,7 +94,7 @@ def test_a_plain_program_that_imports_keras_first_trains_on_two_workers(tmp_path
         "model.fit(x, x.sum(axis=1), batch_size=16, epochs=2, verbose=0)",
         "print('weights', model.get_weights()[0].ravel().tolist())",
     )
-    done = tfmuster("launch", "-n", 2, "train.py", cwd=tmp_path, limit=200)
+    done = tfmuster("launch", "--all-output", "-n", 2, "train.py", cwd=tmp_path, limit=200)
     assert done.returncode == 0, done.stdout + done.stderr
     weights = [line.partition(" | ")[2] for line in done.stdout.splitlines() if "weights" in line]
     assert len(weights) == 2

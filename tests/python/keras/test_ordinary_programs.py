@@ -28,7 +28,17 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[str
     folder = tmp_path_factory.mktemp("ordinary")
     told = {}
     for workers in (1, 2):
-        done = tfmuster("launch", "-n", workers, "--seed", 1, PROGRAMS / "ordinary.py", cwd=folder, limit=90)
+        done = tfmuster(
+            "launch",
+            "--all-output",
+            "-n",
+            workers,
+            "--seed",
+            1,
+            PROGRAMS / "ordinary.py",
+            cwd=folder,
+            limit=90,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         told[workers] = [json.loads(line) for line in re.findall(r"^worker \d \| (\{.*)$", done.stdout, re.M)]
         assert len(told[workers]) == workers

@@ -57,6 +57,10 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
     assert Seen(dom).tags.count("script") == 0
     assert "<title>tfmuster: evil'" in dom
 
+    dark = tmp_path / "dark.png"
+    browse(page, f"--screenshot={dark}", "--window-size=1000,2600", "--blink-settings=preferredColorScheme=0")
+    corners = [tf.io.decode_png(path.read_bytes(), channels=3).numpy()[1, 1] for path in (picture, dark)]
+    assert [corner.tolist() for corner in corners] == [[0xFF, 0xFF, 0xFF], [0x18, 0x1A, 0x1D]]
     pixels = tf.io.decode_png(picture.read_bytes(), channels=3).numpy().reshape(-1, 3)
     parts = {
         "the state": (0xA3, 0x41, 0x00),
@@ -68,3 +72,19 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
     }
     for part, colour in parts.items():
         assert (pixels == colour).all(axis=1).sum() > 20, part
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+@pytest.mark.slow
+def test_the_page_fits_the_width_of_a_phone(tmp_path: Path) -> None:
+    page = Path(write_report(made_run(tmp_path), tmp_path / "page.html"))
+    around = tmp_path / "around.html"
+    around.write_text(
+        '<iframe src="page.html" style="width: 400px; height: 700px; border: 0"></iframe>'
+        "<script>onload = () => { const shown = frames[0].document;"
+        "for (const part of shown.querySelectorAll('details')) part.open = true;"
+        "const {scrollWidth, clientWidth} = shown.documentElement;"
+        "document.title = [scrollWidth <= clientWidth, shown.querySelectorAll('svg').length] }</script>"
+    )
+    assert page.exists()
+    assert "<title>true,4</title>" in browse(around, "--dump-dom", "--allow-file-access-from-files")

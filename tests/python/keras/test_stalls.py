@@ -98,7 +98,9 @@ def test_a_stall_in_a_custom_loop_is_a_failure_as_any_other(tmp_path: Path) -> N
 
 
 def test_a_slow_worker_that_moves_is_not_named_and_tells_its_stack_when_asked(tmp_path: Path) -> None:
-    launched = start_tfmuster("launch", "-n", 2, "--stall-timeout", 3, STALLING, "slow", cwd=tmp_path)
+    launched = start_tfmuster(
+        "launch", "--all-output", "-n", 2, "--stall-timeout", 3, STALLING, "slow", cwd=tmp_path
+    )
     try:
         run = None
         deadline = time.monotonic() + 120

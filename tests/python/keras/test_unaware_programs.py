@@ -21,7 +21,7 @@ class TestProgramsThatNeverHeardOfTfmuster:
 
     @pytest.mark.parametrize("program", ["unaware.py", pytest.param("unaware.R", marks=NEEDS_R)])
     def test_keras_trains_on_two_workers(self, tmp_path: Path, program: str) -> None:
-        done = tfmuster("launch", "-n", 2, PROGRAMS / program, cwd=tmp_path, limit=200)
+        done = tfmuster("launch", "--all-output", "-n", 2, PROGRAMS / program, cwd=tmp_path, limit=200)
         assert done.returncode == 0, done.stdout + done.stderr
         first, second = self.weights(done.stdout)
         assert first == second
@@ -34,7 +34,9 @@ class TestProgramsThatNeverHeardOfTfmuster:
                 np.full((4, 4, 3), 3 * image),
                 scale=False,
             )
-        done = tfmuster("launch", "-n", 2, PROGRAMS / "image_folder.py", "images", cwd=tmp_path, limit=200)
+        done = tfmuster(
+            "launch", "--all-output", "-n", 2, PROGRAMS / "image_folder.py", "images", cwd=tmp_path, limit=200
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.count("read (array([1.]") == 2, done.stdout
         assert done.stdout.count("array([80]))") == 2, done.stdout

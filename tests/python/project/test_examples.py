@@ -125,7 +125,8 @@ def test_custom_loop_from_r(start: Start) -> None:
 
 @pytest.mark.cluster
 def test_custom_loop_from_r_on_two_workers(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tfmuster", "launch", "-n", "2", EXAMPLES / "custom_loop.R", "synthetic"]
+    launch = [sys.executable, "-m", "tfmuster", "launch", "--all-output", "-n", "2"]
+    command = [*launch, EXAMPLES / "custom_loop.R", "synthetic"]
     done = subprocess.run(
         command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=200, check=False
     )

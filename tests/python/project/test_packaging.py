@@ -249,7 +249,7 @@ def test_without_tensorflow_everything_else_works(plain: Path, tmp_path: Path) -
     for arguments, expected in (
         (("check", "--worker", "a:1", "--worker", "b:2"), "no findings"),
         (("config", "--worker", "a:1", "--type", "worker", "--index", 0), '{"cluster":{"worker":["a:1"]}'),
-        (("launch", "-n", 2, "--", "echo", "hi"), "worker 1 | hi"),
+        (("launch", "-n", 2, "--all-output", "--", "echo", "hi"), "worker 1 | hi"),
         (("runs", "list"), "-echo  done "),
         (("manifest", "kubernetes", "--image", "me/x:1", "-n", 2, "--", "train.py"), "kind: "),
         (("manifest", "gce", "-n", 2, "--zone", "a", "--source", "https://example.org/x"), "gcloud compute"),

@@ -211,7 +211,7 @@ def test_several_fits(language: str, folder: Path) -> None:
         "checkpoints",
         *(f"checkpoints-{number}" for number in range(2, 6)),
     }
-    (mean,) = set(re.findall(r"^worker \d \| loss (\S+)", said, re.MULTILINE))
+    (mean,) = set(re.findall(r"^\S+ \S+ \| loss (\S+)", said, re.MULTILINE))
     assert float(mean) < 0.1
 
 
@@ -225,7 +225,7 @@ def test_several_fits_of_a_program_as_it_is(folder: Path) -> None:
     name = program(folder, "python", ROWS["python"], MAKE_MODEL["python"], plain)
     alone = shell(folder, f"{shlex.quote(sys.executable)} {name}")
     said = shell(folder, block(page, "## One model for each fold", "sh"))
-    (mean,) = set(re.findall(r"^worker \d \| loss (\S+)", said, re.MULTILINE))
+    (mean,) = set(re.findall(r"^\S+ \S+ \| loss (\S+)", said, re.MULTILINE))
     assert float(mean) < 0.1 and re.search(r"^loss \S+$", alone, re.MULTILINE)
     assert len(only_run(folder).history()["loss"]) == 25
 

@@ -354,8 +354,13 @@ def put_meet(network: Network) -> None:
 
 
 def lines_of(done: subprocess.CompletedProcess[str], task: str) -> list[str]:
-    """What a task has written."""
-    return [line.partition(" | ")[2] for line in done.stdout.splitlines() if line.startswith(f"{task} ")]
+    """What a task has written, also what all have written alike."""
+    shown = [line.partition(" | ") for line in done.stdout.splitlines()]
+    return [
+        text
+        for name, _, text in shown
+        if name.rstrip() == task or re.search(rf"{task}[],]|^\[\d+ \w+\]$", name)
+    ]
 
 
 def summary(done: subprocess.CompletedProcess[str]) -> str:

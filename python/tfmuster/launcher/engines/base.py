@@ -65,9 +65,9 @@ class Engine(abc.ABC):
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """Run a job to its end. Return the run, and the first failure of its last attempt.
 
-        `show` is the output to show: ``"all"``, ``"chief"`` or ``"nothing"``. With `tell`, stderr says what
-        is started, and where. Raises LaunchError, with the problems of all hosts, if the job can't be
-        started.
+        `show` is the output to show: ``"all"`` (lines that all tasks print alike once), ``"each"`` (each line
+        of each task), ``"chief"`` or ``"nothing"``. With `tell`, stderr says what is started, and where.
+        Raises LaunchError, with the problems of all hosts, if the job can't be started.
         """
 
     def submit(self, job: Job) -> Run | None:

@@ -117,12 +117,12 @@ def _watch(job: Submitted, shown: Display, show: str, *, tell: bool) -> None:
                 say(f"tfmuster: job {job.number} {waiting}")
             told = waiting or told
         if tail is None and has_started(job.run):
-            tail = Tail(job.run, None)
+            tail = Tail(job.run, all_output=show != "all")
         if over:
             _wait_for_files(job.run)
         if tail is not None and show != "nothing":
             for line in tail.each_new_line(last=over):
-                if show == "all" or line.split(" | ")[0].strip() == _chief(job.run):
+                if show in ("all", "each") or line.split(" | ")[0].strip() == _chief(job.run):
                     shown.line(line)
         shown.look(lambda: _rows(job.run))
         time.sleep(_LOOK_SECONDS)

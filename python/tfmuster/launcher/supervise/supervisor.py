@@ -39,6 +39,7 @@ from ...tracking.live.status import BEAT_SECONDS
 from ...tracking.record.layout import PREEMPTED, RESTARTING, file_stem
 from ...tracking.record.recording import record_end, record_status
 from ...tracking.run import Run
+from ...tracking.show.fold import Fold
 from ...tracking.show.report import ReportRenewal
 from .display import display
 from .restarts import Attempt, PreemptionOrders
@@ -77,10 +78,11 @@ class Supervisor:
         self._placements = placements
         self._show = show
         self._interrupted = False
-        self._width = max(len(placement.task) for placement in placements)
+        tasks = [placement.task for placement in placements]
+        self._fold = Fold(tasks, all_output=show != "all")
         chief = next((placement.task for placement in placements if placement.is_chief), "chief")
         self._report = ReportRenewal(run)
-        self._display = display(show, run.path, f"{chief:<{self._width}} | ")
+        self._display = display(show, run.path, f"{chief:<{max(map(len, tasks))}} | ")
         self._workers: list[WorkerProcess] = []
         self._selector = selectors.DefaultSelector()
         self._disk_error: OSError | None = None
@@ -264,9 +266,11 @@ class Supervisor:
             else:
                 self._selector.unregister(key.fileobj)
                 self._tell(worker, worker.lines.end())
+                self._fold.end(worker.task)
                 # The process is about to end, and a short wait is cheaper than another look at all processes.
                 while worker.process.poll() is None and time.monotonic() < end:
                     time.sleep(0.002)
+        self._show_due()
         self._display.look(self._rows)
 
     def _keep(self, worker: WorkerProcess, data: bytes) -> None:
@@ -291,9 +295,12 @@ class Supervisor:
         self._show_lines(worker, worker.held.pass_on(lines))
 
     def _show_lines(self, worker: WorkerProcess, lines: list[str]) -> None:
-        if self._show == "all" or (self._show == "chief" and worker.placement.is_chief):
-            for line in lines:
-                self._display.line(f"{worker.task:<{self._width}} | {line}")
+        if self._show in ("all", "each") or (self._show == "chief" and worker.placement.is_chief):
+            self._fold.add(worker.task, lines)
+
+    def _show_due(self, *, last: bool = False) -> None:
+        for line in self._fold.due(last=last):
+            self._display.line(line)
 
     def _end(self) -> None:
         """End every process of the job, and read its remaining output."""
@@ -321,6 +328,7 @@ class Supervisor:
             if worker.process.stdout is not None:
                 worker.process.stdout.close()
         self._selector.close()
+        self._show_due(last=True)
         self._display.close()
 
     def _rows(self) -> list[Row]:

@@ -138,7 +138,7 @@ def test_an_environment_that_gives_no_control_is_named(sge: Sge) -> None:
 def test_inside_a_job_the_workers_are_started_on_its_slots(sge: Sge) -> None:
     write(sge.shared, "train.py", *TELL)
     job = write(sge.shared, "job.sh", "#$ -S /bin/sh -cwd -V -j y -o said.txt", 'exec "$@"')
-    done = sge.run("qsub", "-sync", "y", "-pe", "fill", 6, job, *LAUNCH, "train.py")
+    done = sge.run("qsub", "-sync", "y", "-pe", "fill", 6, job, *LAUNCH, "--all-output", "train.py")
     said = (sge.shared / "said.txt").read_text()
     assert done.returncode == 0, said
     assert "6 tasks on " in said

@@ -212,7 +212,7 @@ def test_inside_an_allocation_srun_starts_the_workers(slurm: Slurm) -> None:
 
 def test_a_submitted_job_trains_and_a_failure_is_named(slurm: Slurm) -> None:
     shutil.copy(PROGRAMS / "unaware.py", slurm.shared)
-    done = slurm.run(*LAUNCH, "-n", 2, "--backend-option=--nodes=2", "unaware.py", limit=120)
+    done = slurm.run(*LAUNCH, "--all-output", "-n", 2, "--backend-option=--nodes=2", "unaware.py", limit=120)
     assert done.returncode == 0, done.stderr
     assert len(re.findall("replicas 2 weights", done.stdout)) == 2
     write(slurm.shared, "train.py", *TELL, "import time", "if rank == 1: raise ValueError('no such column')")

@@ -204,7 +204,7 @@ def test_a_batch_of_each_worker_is_still_that_of_as_many(
     names = [f"node{i + 1}" for i in range(hosts)]
     process = network.start(
         *of_hosts("-H", ",".join(names), "--run-dir", tmp_path / "run", least=1, rejoin=0),
-        *("--start-timeout", 20, *options, "t.py"),
+        *("--start-timeout", 20, "--all-output", *options, "t.py"),
     )
     try:
         wait_until(lambda: (network.in_work("node2") / "trains").exists() or process.poll() is not None, 60)

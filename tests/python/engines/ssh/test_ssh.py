@@ -343,7 +343,7 @@ class TestFourHosts:
             "__import__('time').sleep(2)\n"
         )
         put(network, "looks.py", looks)
-        process = network.start("-H", "node1,node2", "looks.py")
+        process = network.start("-H", "node1,node2", "--all-output", "looks.py")
         wait_until((network.in_work("node1") / "token").exists, 15)
         token = (network.in_work("node1") / "token").read_bytes()
         here = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, check=True).stdout

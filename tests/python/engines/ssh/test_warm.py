@@ -46,7 +46,18 @@ def wait_for_spares(network: Network, *hosts: str) -> None:
 def train(network: Network, *options: object) -> dict[str, Any]:
     """Launch a program with one failure. Return what the second worker's second attempt sees."""
     begun = network.start(
-        *("-H", "node1,node2", "--max-restarts", 1, "--seed", 3, "--copy", *options, "again.py"),
+        *(
+            "-H",
+            "node1,node2",
+            "--max-restarts",
+            1,
+            "--seed",
+            3,
+            "--copy",
+            "--all-output",
+            *options,
+            "again.py",
+        ),
         network.in_work("node2") / "now",
     )
     if "--warm" in options:
@@ -87,7 +98,7 @@ def test_a_restart_continues_in_spare_processes_and_nothing_else_differs(
 def test_those_of_lost_hosts_are_not_missed(network: Network, tmp_path: Path) -> None:
     """The host of the chief is lost; the others continue in the processes that have waited there."""
     options = ("--max-restarts", 1, "--min-workers", 2, "--rejoin-timeout", 1, "--warm")
-    hosts = ("-H", "node1,node2,node3")
+    hosts = ("-H", "node1,node2,node3", "--all-output")
     training = Training(network, tmp_path, 3, *hosts, *options, seconds=SECONDS, shared=False)
     try:
         training.wait_for("node1", "node2", "node3")

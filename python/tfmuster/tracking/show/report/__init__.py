@@ -23,11 +23,13 @@ from ....words import Code, Words
 from ...failure.failure import Failure
 from ...live.states import read_events, read_shares, speed_text
 from ...record.layout import UNFINISHED, utc_now
+from ...record.lines import read_metrics
 from ...record.recording import unreadable
 from ...run import Run
 from ..summary import last_epoch, local_time, speed_of, speeds, took
-from ..tail import log_lines
+from ..tail import cut_lines, folded
 from .charts import curves, timeline
+from .epochs import best_epoch, epoch_table
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -144,6 +146,8 @@ def _content(run: Run) -> dict[str, Any]:
     """Return the values of ``page.html``."""
     info, status = run.info(), run.status()
     unfinished = status["state"] in UNFINISHED
+    epochs = read_metrics(run.path)
+    best = best_epoch(epochs)
     return {
         "name": run.name,
         "state": str(status["state"]),
@@ -152,10 +156,13 @@ def _content(run: Run) -> dict[str, Any]:
         "failure": _failure(run),
         "summary": _summary(run, info, status),
         "cluster": _cluster(info, status),
-        "curves": curves(run.history()),
+        "curves": curves(epochs, best and best.at),
+        "best": best,
+        "epochs": epoch_table(epochs, best),
         "timeline": timeline(read_events(run.path), time.time() if unfinished else 0.0),
         "workers": _workers(run),
-        "logs": [{"task": task, "lines": _last_lines(run, task)} for task in run.log_paths()],
+        "logs": _logs(run),
+        "unfinished": unfinished,
         "environment": _environment(info),
     }
 
@@ -224,10 +231,13 @@ def _workers(run: Run) -> list[tuple[str, ...]]:
     return rows
 
 
-def _last_lines(run: Run, task: str) -> list[str]:
-    """Return the last lines of a task's output, without those of TensorFlow's native libraries."""
-    lines = [line.partition(" | ")[2] for line in log_lines(run, task, lines=_READ_LINES)]
-    return [line for line in lines if not is_chatter(line, gpu=HAVE_GPU)][-_TAIL_LINES:]
+def _logs(run: Run) -> dict[str, Any]:
+    """Return the last lines of all tasks, without those of TensorFlow's native libraries; alike ones once."""
+    ends = {
+        task: [line for line in cut_lines(text) if not is_chatter(line, gpu=HAVE_GPU)][-_TAIL_LINES:]
+        for task, text in run.logs(lines=_READ_LINES).items()
+    }
+    return {"tasks": list(ends), "lines": folded(ends), "most": max(map(len, ends.values()), default=0)}
 
 
 def _environment(info: dict[str, Any]) -> dict[str, str]:

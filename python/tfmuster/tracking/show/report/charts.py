@@ -13,21 +13,30 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
+from ...record.lines import NO_METRICS
 from ..summary import local_time
 
 _LARGEST = 1e300
 _COLORS = {"training": "#0072B2", "validation": "#D55E00"}
 _PHASES = {
+    "importing": "#BBBBBB",
     "starting": "#999999",
     "waiting": "#E69F00",
+    "joined": "#777777",
+    "building": "#5B6770",
+    "tracing": "#882255",
     "training": "#0072B2",
     "trained": "#56B4E9",
+    "evaluating": "#44AA99",
     "testing": "#009E73",
+    "serving": "#AA4499",
     "running": "#CC79A7",
 }
 _OTHER_PHASE = "#CC79A7"
+#: The color of the text, which is another one on a dark page.
+_TEXT = "currentColor"
 #: What ends a task is a mark, not a bar; so is each start.
-_ENDS = {"done": "#333333", "failed": "#D55E00", "ended": "#333333"}
+_ENDS = {"done": _TEXT, "failed": "#D55E00", "lost": "#D55E00", "ended": _TEXT, "preempted": _TEXT}
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 10, 34
 _BAR, _GAP, _LABELS, _END = 22, 10, 110, 60
 
@@ -56,6 +65,8 @@ class Curve:
     lines: list[CurveLine]
     values: list[Tick]
     epochs: list[Tick]
+    #: Where the best epoch is, if it is known.
+    best: float | None
     width: int = 420
     height: int = 230
     left: int = _LEFT
@@ -71,20 +82,28 @@ class Curve:
         return self.height - _BOTTOM
 
 
-def curves(history: Mapping[str, Sequence[float]]) -> list[Curve]:
-    """Compute a chart for each metric, with its training and validation curves."""
-    names = dict.fromkeys(name.removeprefix("val_") for name in history)
-    metrics = sorted(names, key=lambda name: (name != "loss", name == "images_per_second"))
+def curves(lines: Sequence[Mapping[str, Any]], best: int | None = None) -> list[Curve]:
+    """Compute a chart for each metric, with its training and validation curves.
+
+    `lines` has a line of metrics for each epoch, and `best` is the best of them, from 0.
+    """
+    names = dict.fromkeys(name for line in lines for name in line if name not in NO_METRICS)
+    metrics = dict.fromkeys(name.removeprefix("val_") for name in names)
+    series = {name: [line.get(name, math.nan) for line in lines] for name in names}
     return [
-        _curve(metric, {"training": history.get(metric, ()), "validation": history.get(f"val_{metric}", ())})
-        for metric in metrics
+        _curve(
+            metric,
+            {"training": series.get(metric, ()), "validation": series.get(f"val_{metric}", ())},
+            len(lines),
+            best,
+        )
+        for metric in sorted(metrics, key=lambda name: (name != "loss", name == "images_per_second"))
     ]
 
 
-def _curve(metric: str, series: Mapping[str, Sequence[float]]) -> Curve:
+def _curve(metric: str, series: Mapping[str, Sequence[float]], epochs: int, best: int | None) -> Curve:
     shown = {name: values for name, values in series.items() if len(values)}
     finite = [value for values in shown.values() for value in values if _is_drawn(value)] or [0.0]
-    epochs = max(len(values) for values in shown.values())
     low, high, ticks = _scale(min(finite), max(finite))
 
     def x(epoch: float) -> float:
@@ -103,6 +122,7 @@ def _curve(metric: str, series: Mapping[str, Sequence[float]]) -> Curve:
         lines,
         values=[Tick(y(tick), f"{tick:.6g}") for tick in ticks],
         epochs=[Tick(x(epoch), str(epoch)) for epoch in range(1, epochs + 1, math.ceil(epochs / 8))],
+        best=None if best is None else x(best + 1),
     )
 
 
@@ -112,9 +132,10 @@ def _is_drawn(value: float) -> bool:
 
 
 def _in_words(shown: Mapping[str, Sequence[float]]) -> str:
+    known = {name: [value for value in values if not math.isnan(value)] for name, values in shown.items()}
     return "; ".join(
-        f"{name} from {values[0]:.4g} to {values[-1]:.4g} in {len(values)} epochs"
-        for name, values in shown.items()
+        f"{name} from {values[0]:.4g} to {values[-1]:.4g} in {len(values)} epochs" if values else name
+        for name, values in known.items()
     )
 
 
@@ -154,6 +175,7 @@ class Timeline:
 
     begin: str | None
     legend: dict[str, str]
+    marks: dict[str, str]
     rows: list[TimelineRow]
     ticks: list[Tick]
     height: int
@@ -187,13 +209,13 @@ def timeline(events: Mapping[str, Sequence[Mapping[str, Any]]], end: float) -> T
                 marks.append(Mark(phase, _ENDS[phase], start, 3))
                 continue
             if phase == "started":
-                marks.append(Mark(phase, "#000000", start, 1.5))
+                marks.append(Mark(phase, _TEXT, start, 1.5))
             bars.append(_bar(phase, start, x(until), until - event["time"]))
         ended = bool(changes) and str(changes[-1]["phase"]) in _ENDS
         rows.append(TimelineRow(task, number * (_BAR + _GAP) + 4, bars, marks, marks[-1] if ended else None))
     return Timeline(
         local_time(datetime.fromtimestamp(begin, timezone.utc).isoformat()),
-        _phase_legend(events),
+        *_legend(events),
         rows,
         [Tick(x(begin + tick), f"{tick:.6g}") for tick in _scale(0.0, seconds)[2] if tick <= seconds],
         height=len(events) * (_BAR + _GAP) + 30,
@@ -207,14 +229,15 @@ def _bar(phase: str, start: float, stop: float, seconds: float) -> Bar:
     return Bar(shown, color, start, max(stop - start, 0.5), seconds, has_room)
 
 
-def _phase_legend(events: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, str]:
-    """Explain the colors of the phases that occur."""
-    phases = {str(event["phase"]) for row in events.values() for event in row}
-    return {
-        phase: color
-        for phase, color in _PHASES.items()
-        if phase in phases or (phase == "starting" and "started" in phases)
-    }
+def _legend(events: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the colors of the phases and of the marks that occur."""
+    occur = dict.fromkeys(str(event["phase"]) for row in events.values() for event in row)
+    # A task that has started is starting.
+    phases = {**occur, **({"starting": None} if "started" in occur else {})}
+    known = {phase: color for phase, color in _PHASES.items() if phase in phases}
+    marks = {"started": _TEXT, **_ENDS}
+    others = {phase: _OTHER_PHASE for phase in phases if phase not in _PHASES and phase not in marks}
+    return {**known, **others}, {mark: color for mark, color in marks.items() if mark in occur}
 
 
 def _scale(low: float, high: float) -> tuple[float, float, list[float]]:

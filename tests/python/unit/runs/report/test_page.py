@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -11,8 +12,12 @@ import pytest
 
 from support.evil_run import Seen, made_run
 from tfmuster.tracking.live.states import note_phase
+from tfmuster.tracking.record.layout import utc_now
 from tfmuster.tracking.run import Run
 from tfmuster.tracking.show.report import ReportRenewal, report_html, write_report
+
+#: The points of a curve.
+POINTS = r'<polyline points="([^"]*)"'
 
 
 def test_nothing_that_was_written_becomes_markup(tmp_path: Path) -> None:
@@ -101,3 +106,84 @@ def test_the_speed_and_the_waiting_of_each_worker(tmp_path: Path) -> None:
     assert rows == (
         "worker 0 1,280 images/s, 20.0 steps/s 75% 50% worker 1 worker 1 1,216 images/s, 19.0 steps/s 75% 0%"
     )
+
+
+def test_every_phase_and_mark_is_in_the_legend(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    for phase in ("importing", "joined", "building", "tracing", "serving", "preempted"):
+        note_phase(run.path, "worker 0", phase)
+    page = report_html(run)
+    figure = page.partition('<figure class="timeline">')[2].partition("</figure>")[0]
+    legend, _, drawn = figure.partition("</figcaption>")
+    phases = set(re.findall(r"<title>([^<,]*), [\d.]+ s</title>", drawn)) - {"started"}
+    marks = set(re.findall(r"<title>([^<,]*)</title></line>", drawn))
+    assert marks == {"started", "done", "failed", "preempted"} and len(phases) == 9
+    colors = re.findall(r'style="background:(#\w+)"> </span> ([^<]*)</span>', legend)
+    assert {phase for _, phase in colors} == phases and len({color for color, _ in colors}) == len(colors)
+    assert set(re.findall(r"│</span> (\w+)</span>", legend)) == marks
+
+
+def test_every_curve_is_in_its_legend_and_the_best_epoch_is_marked(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    run.path.mkdir()
+    losses = [(0.9, 0.8), (0.5, 0.4), (0.3, None), (0.1, 0.6)]
+    lines = [
+        {"epoch": epoch, "loss": loss, **({} if val is None else {"val_loss": val})}
+        for epoch, (loss, val) in enumerate(losses, 1)
+    ]
+    (run.path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = report_html(run)
+    assert page.count("<polyline") == 2
+    figure = page.partition('<figure class="curve">')[2].partition("</figure>")[0]
+    assert [*Seen(figure).attributes].count(("class", "best")) == 2
+    assert "loss ● training ▲ validation ┊ best epoch" in text_of(page, "curves")
+    assert "Best epoch: 2 (lowest val_loss, 0.4)" in text_of(page, "curves")
+    # Validated each second epoch, or not in one: each point is over its epoch.
+    training, validation = (set(re.findall(r"([\d.]+),", points)) for points in re.findall(POINTS, figure))
+    assert validation < training
+    (at,) = re.findall(r'<line class="best" x1="([\d.]+)"', figure)
+    assert at == sorted(map(float, training))[1].__format__(".1f")
+    assert "epoch loss val_loss 1 0.9 0.8 2, best 0.5 0.4 3 0.3 4 0.1 0.6" in text_of(page, "curves")
+    assert page.count('<tr class="best">') == 1
+
+
+def test_the_table_of_a_long_training_has_its_end_and_the_best_epoch(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    run.path.mkdir()
+    lines = [{"fit": 2, "epoch": i, "loss": abs(i - 7)} for i in range(1, 301)]
+    (run.path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = text_of(report_html(run), "curves").partition("Epochs, ")[2]
+    assert table.startswith("the last 100 of 300 epoch loss fit 2, 7, best 0 fit 2, 201 194 ")
+
+
+def test_without_a_loss_that_is_a_number_no_epoch_is_the_best(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    run.path.mkdir()
+    (run.path / "metrics.jsonl").write_text('{"epoch": 1, "loss": null, "accuracy": 0.5}\n')
+    assert "est epoch" not in report_html(run).partition("<body>")[2]
+
+
+def test_the_page_is_dark_or_light_and_loads_nothing(tmp_path: Path) -> None:
+    page = report_html(made_run(tmp_path))
+    style = page.partition("<style>")[2].partition("</style>")[0]
+    assert "@media (prefers-color-scheme: dark)" in style
+    assert 'content="width=device-width, initial-scale=1"' in page and 'content="light dark"' in page
+    used = set(re.findall(r"var\((--\w+)\)", style))
+    light, dark = (set(re.findall(r"(--\w+):", part)) for part in style.split("@media", 1))
+    assert used == light == dark
+
+
+def test_the_output_is_closed_and_has_alike_lines_once(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    for index in range(2):
+        with (run.path / "logs" / f"worker-{index}.log").open("a") as log:
+            log.write(f"loss 0.5\nown {index}\n")
+    shown = text_of(report_html(run), "logs")
+    assert "The last 4 lines of worker 0, worker 1" in shown
+    assert shown.endswith("[2 workers] | loss 0.5 worker 0 | own 0 worker 1 | own 1")
+    assert "<details>" in report_html(run)
+    status = json.loads((run.path / "status.json").read_text())
+    info = json.loads((run.path / "run.json").read_text()) | {"host": "elsewhere"}
+    (run.path / "run.json").write_text(json.dumps(info))
+    (run.path / "status.json").write_text(json.dumps({**status, "state": "running", "updated": utc_now()}))
+    assert '<details open="open"><summary>The last 4 lines' in report_html(run)
