@@ -164,7 +164,17 @@ share_variables <- function(call = rlang::caller_env()) {
 
 # A launched script gets this session's environment variables.
 share_environment <- function(call = rlang::caller_env()) {
-  python_bridge(call)$adopt_environment(as.list(Sys.getenv()), whole = TRUE)
+  bridge <- python_bridge(call)
+  variables <- as.list(Sys.getenv())
+  # The environment that the user has activated may be that of the script.
+  of_session <- identical(variables$VIRTUAL_ENV, reticulate::py_config()$virtualenv)
+  if (of_session && !is.null(the$virtualenv)) variables$VIRTUAL_ENV <- the$virtualenv
+  bridge$adopt_environment(variables, whole = TRUE)
+}
+
+# Keep the user's VIRTUAL_ENV: when Python starts, reticulate replaces it by that of the session's Python.
+keep_virtualenv <- function() {
+  if (!reticulate::py_available() && nzchar(active <- Sys.getenv("VIRTUAL_ENV"))) the$virtualenv <- active
 }
 
 # R users write `index = 0`, a double; Python needs an integer. NA becomes NaN there, which no check accepts:
