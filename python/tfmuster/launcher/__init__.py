@@ -116,7 +116,8 @@ def launch(
     script : str, path or callable
         A ``.py`` script runs in this Python. If this has no TensorFlow, it runs on this machine in the first
         environment that has it: ``VIRTUAL_ENV``, ``CONDA_PREFIX``, or ``.venv`` beside the script. An ``.R``
-        script runs in ``Rscript``, with this Python for reticulate. Any other text is a command, found on PATH. A callable is called on each worker.
+        script runs in ``Rscript``, with this Python for reticulate. Any other text is a command, found on
+        PATH. A callable is called on each worker.
     *args
         Arguments of the script or function.
     workers : int, optional

@@ -65,9 +65,9 @@ def script_python(folder: Path) -> str:
 
 def _pythons(folder: Path) -> Iterator[str]:
     """Return the Pythons of other environments that a script of a folder may be written for."""
-    active = filter(None, (os.environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX")))
-    for environment in (*active, folder / ".venv"):
-        python = Path(environment, "bin", "python").absolute()
+    active = [value for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (value := os.environ.get(name))]
+    for environment in (*map(Path, active), folder / ".venv"):
+        python = environment.absolute() / "bin" / "python"
         if python.is_file() and not os.path.samefile(environment, sys.prefix):
             yield str(python)
 
