@@ -13,7 +13,7 @@ _OPTION = ".. option:: "
 
 
 def group_options(_: object, ctx: click.Context, lines: list[str]) -> None:
-    """Sort the lines of a verb whose options all have a group: sphinx-click has written its options in their order."""
+    """Sort the lines of a verb whose options all have a group; sphinx-click keeps their order."""
     options = [option for option in ctx.command.params if isinstance(option, click.Option)]
     if not (options and all(getattr(option, "group", "") for option in options)):
         return
