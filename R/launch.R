@@ -6,7 +6,9 @@
 #' is patched to work on several workers.
 #'
 #' This R's `Rscript` runs an `.R` script, with the library paths, working directory, environment variables,
-#' and Python of this session. This Python runs a `.py` script.
+#' and Python of this session. This Python runs a `.py` script. If it has no TensorFlow, the script runs on
+#' this machine in the first environment that has it: `VIRTUAL_ENV`, `CONDA_PREFIX`, or `.venv` beside the
+#' script.
 #'
 #' @section Functions:
 #' Each worker calls the function in a new `Rscript`. If the function has an argument `strategy`, it gets a

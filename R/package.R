@@ -37,6 +37,7 @@ give_way <- function(attached = as.environment("package:tfmuster"), search = bas
 }
 
 .onLoad <- function(libname, pkgname) { # nolint: object_name_linter. R's own name.
+  keep_virtualenv()
   prefer_python()
   for (package in c("generics", "tensorflow")) register_evaluate(package)
 }

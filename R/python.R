@@ -178,9 +178,18 @@ share_variables <- function(call = rlang::caller_env()) {
 
 # A launched script gets this session's environment variables.
 share_environment <- function(call = rlang::caller_env()) {
-  values <- as.list(Sys.getenv())
-  if (!asked_for_log(values$TF_CPP_MIN_LOG_LEVEL)) values$TF_CPP_MIN_LOG_LEVEL <- NULL
-  python_bridge(call)$adopt_environment(values, whole = TRUE)
+  bridge <- python_bridge(call)
+  variables <- as.list(Sys.getenv())
+  if (!asked_for_log(variables$TF_CPP_MIN_LOG_LEVEL)) variables$TF_CPP_MIN_LOG_LEVEL <- NULL
+  # The environment that the user has activated may be that of the script.
+  of_session <- identical(variables$VIRTUAL_ENV, reticulate::py_config()$virtualenv)
+  if (of_session && !is.null(the$virtualenv)) variables$VIRTUAL_ENV <- the$virtualenv
+  bridge$adopt_environment(variables, whole = TRUE)
+}
+
+# Keep the user's VIRTUAL_ENV: when Python starts, reticulate replaces it by that of the session's Python.
+keep_virtualenv <- function() {
+  if (!reticulate::py_available() && nzchar(active <- Sys.getenv("VIRTUAL_ENV"))) the$virtualenv <- active
 }
 
 # Whether the user chose how much TensorFlow says. keras3 sets the variable when it is loaded, which would

@@ -24,6 +24,7 @@ extensions = [
     "sphinx_click",
     "sphinx_design",
     "r_pages",
+    "option_groups",
 ]
 root_doc = "index"
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}

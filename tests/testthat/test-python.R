@@ -82,7 +82,7 @@ test_that("without TensorFlow every function that needs it says how to install i
     "cat(tfmuster_available(tensorflow = TRUE), tfmuster_available(), '\\n')",
     "cat('devices:', tfmuster_doctor()$devices, '\\n')"
   ))
-  told <- "tfmuster_error_dependency tensorflow Run tfmuster::install_tfmuster(), restart R"
+  told <- "tfmuster_error_dependency tensorflow Run tfmuster::install_tfmuster(), or set"
   expect_equal(sum(startsWith(run$output, told)), 4)
   expect_match(run$output, "^FALSE", all = FALSE)
   expect_match(run$output, "^devices: ", all = FALSE)

@@ -12,11 +12,19 @@ import click
 
 from ..errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED
 from ..options.places import BACKENDS, PLACES
-from ..options.rows import ADDRESSES, FLAG, VARIABLES, Option, Settings
+from ..options.rows import ADDRESSES, EVERYDAY, FLAG, VARIABLES, WHERE, Option, Settings
 from ..options.table import ROWS, Control, Plain, Waiting
 from ..system.say import say
 from ..system.terminal_text import visible
-from .parameters import ENDS_AT_PROGRAM, all_of, option, program_argument, refused, row_option
+from .parameters import (
+    ENDS_AT_PROGRAM,
+    all_of,
+    format_groups,
+    option,
+    program_argument,
+    refused,
+    row_option,
+)
 
 if TYPE_CHECKING:
     from ..launcher.engines.base import Engine
@@ -57,6 +65,10 @@ class _Launch(click.Command):
         ctx.meta[_SEPARATED] = words[: len(words) - len(program)][-1:] == ["--"]
         return rest
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in groups."""
+        format_groups(self.get_params(ctx), ctx, formatter)
+
 
 @click.command("launch", cls=_Launch, context_settings=ENDS_AT_PROGRAM)
 @all_of(*map(row_option, _names_of(Plain, Control)))
@@ -64,10 +76,16 @@ class _Launch(click.Command):
     "--backend NAME",
     f"Start the processes with this backend: {', '.join(BACKENDS)}. "
     "Default: ssh if there are hosts, else local.",
+    group=WHERE,
     shell_complete=lambda *asked: [name for name in BACKENDS if name.startswith(asked[-1])],
 )
 @all_of(*map(row_option, _names_of(*PLACES, Waiting)))
-@option("-m", "Run a Python module, as python -m does. Default: run a script or a command.", name="module")
+@option(
+    "-m",
+    "Run a Python module, as python -m does. Default: run a script or a command.",
+    name="module",
+    group=EVERYDAY,
+)
 @program_argument()
 def launch(*, program: tuple[str, ...], backend: str | None, module: bool, **options: Any) -> int:
     """Run a script or a command on several workers, of this machine or of others.

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.shell_completion import CompletionItem
 
-from ..options.rows import ADDRESSES, FLAG, FOLDER, PATH, PATHS, STRINGS, VARIABLES, Kind
+from ..options.rows import ADDRESSES, FLAG, FOLDER, GROUPS, PATH, PATHS, STRINGS, VARIABLES, Kind
 from ..options.table import ROWS, text_of
 from ..words import did_you_mean
 
@@ -29,6 +29,32 @@ Decorator = Callable[[Any], Any]
 _SEVERAL = (STRINGS, PATHS, VARIABLES, ADDRESSES)
 
 
+class GroupedOption(click.Option):
+    """An option of a group of the help text, which `format_groups` writes."""
+
+    def __init__(self, *args: Any, group: str = "", **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.group = group
+
+
+def format_groups(
+    parameters: Iterable[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """Write the options of a verb in groups."""
+    groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in GROUPS}
+    for parameter in parameters:
+        if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)):
+            groups[group_of(parameter)].append(record)
+    for heading, records in groups.items():
+        with formatter.section(heading):
+            formatter.write_dl(records)
+
+
+def group_of(option: click.Option) -> str:
+    """Return the group of an option, which is the last for those of click, such as ``--help``."""
+    return getattr(option, "group", "") or GROUPS[-1]
+
+
 def option(
     spelled: str, help: str, kind: _ParamType | None = None, *, name: str | None = None, **settings: Any
 ) -> Decorator:
@@ -36,7 +62,7 @@ def option(
 
     `spelled` has its spellings and its placeholder: ``-n, --workers N``. Without a placeholder and a kind it
     is a switch; the default kind is text. `name` is the name of the verb's argument, by default the longest
-    spelling. `settings` are those of `click.option`.
+    spelling. `settings` are those of `click.option`, and ``group``.
     """
     *spellings, last = spelled.split(", ")
     last, _, metavar = last.partition(" ")
@@ -48,7 +74,7 @@ def option(
         help += " Required."
     settings.setdefault("show_default", settings.get("default") is not None and "Default: " not in help)
     names = [] if name is None else [name]
-    return click.option(*spellings, last, *names, type=kind, help=help, **settings)
+    return click.option(*spellings, last, *names, cls=GroupedOption, type=kind, help=help, **settings)
 
 
 def row_option(name: str) -> Decorator:
@@ -58,6 +84,8 @@ def row_option(name: str) -> Decorator:
     return click.option(
         *row.flags,
         row.name,
+        cls=GroupedOption,
+        group=row.group,
         metavar=row.metavar,
         is_flag=True if is_switch else None,
         multiple=row.kind in _SEVERAL,

@@ -12,16 +12,21 @@ import platform
 import shutil
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from .. import __version__
+from ..cluster.spec import hosts_of
+from ..cluster.tf_config import parse_tf_config
 from ..collectives.group import library_path
 from ..environment import MNIST_VARIABLE
 from ..errors import TfmusterError
 from ..launcher.engines.base import availability
+from ..launcher.engines.local import HOST
+from ..net.addresses import NO_PROXY, PROXIES, proxy_exceptions, sent_to_proxy
 from ..net.ports import held_ports
 from ..rendezvous.task.port_guard import guarding_works
 from ..system.ask import NoAnswerError, ask
@@ -29,6 +34,7 @@ from ..system.compiled import NotCompiled
 from ..system.interpreter import python_executable, rscript_executable, run_code
 from ..system.tensorflow_import import HOW_TO_INSTALL, is_installed
 from ..system.versions import tensorflow_version, version_of
+from ..tracking.record.hidden_values import without_secret
 
 _PACKAGES = ("keras", "tf-keras", "numpy", "click", "orjson", "PyYAML", "psutil", "rich")
 _MODULES = ("bz2", "ctypes", "lzma", "sqlite3", "ssl")
@@ -39,6 +45,8 @@ _VARIABLES = (
     "CUDA_VISIBLE_DEVICES",
     "RETICULATE_PYTHON",
     MNIST_VARIABLE,
+    *PROXIES,
+    *NO_PROXY,
 )
 _DEVICES = """
 import json, os
@@ -86,7 +94,9 @@ def doctor(*, devices: bool = True, timeout: float = 120.0) -> dict[str, Any]:
         "r": _r_report(),
         "machine": _machine(),
         "engines": availability(),
-        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "environment": {
+            name: without_secret(name, os.environ[name]) for name in _VARIABLES if name in os.environ
+        },
         "devices": _devices(timeout) if devices else None,
     }
     report["notes"] = notes(report)
@@ -230,6 +240,7 @@ def notes(report: dict[str, Any]) -> list[str]:
                 sentences.append(f"reticulate {reticulate} needs Python 3.11 or older: update reticulate.")
     if "TF_CONFIG" in report["environment"]:
         sentences.extend(_tf_config_notes(report["environment"]["TF_CONFIG"]))
+    sentences.extend(_proxy_notes(report["environment"]))
     if not report["machine"]["name_resolves"]:
         sentences.append("This machine's host name does not resolve: use its IP address in a cluster.")
     return sentences
@@ -255,6 +266,27 @@ def _tf_config_notes(text: str) -> list[str]:
     except TfmusterError as error:
         return [f"TF_CONFIG is set and can't be used: {error}"]
     return [f"TF_CONFIG is set: {finding.where}: {finding.message}" for finding in findings]
+
+
+def _proxy_notes(environment: Mapping[str, str]) -> list[str]:
+    """Return what the proxies of an environment mean for the tasks, of this machine or of TF_CONFIG."""
+    proxies = [name for name in PROXIES if environment.get(name)]
+    if not proxies:
+        return []
+    hosts = [HOST]
+    with contextlib.suppress(TfmusterError):
+        hosts += hosts_of(parse_tf_config(environment.get("TF_CONFIG", "")).cluster)
+    hosts = list(dict.fromkeys(hosts))
+    through = sent_to_proxy(environment, hosts)
+    named = f"{' and '.join(proxies)} {'are' if len(proxies) > 1 else 'is'} set"
+    if not through:
+        return [f"{named}; no_grpc_proxy or no_proxy excepts the tasks here ({', '.join(hosts)})."]
+    export = proxy_exceptions(environment, hosts)["no_grpc_proxy"]
+    return [
+        f"{named}, and TensorFlow would connect to {', '.join(through)} through the proxy. Workers of "
+        "tfmuster do not, because it adds the addresses of all tasks to no_proxy and no_grpc_proxy. For "
+        f"programs without tfmuster: export no_grpc_proxy={export}"
+    ]
 
 
 def _older(version: str, than: tuple[int, ...]) -> bool:

@@ -114,8 +114,10 @@ def launch(
     Parameters
     ----------
     script : str, path or callable
-        A ``.py`` script runs in this Python. An ``.R`` script runs in ``Rscript``, with this Python for
-        reticulate. Any other text is a command, found on PATH. A callable is called on each worker.
+        A ``.py`` script runs in this Python. If this has no TensorFlow, it runs on this machine in the first
+        environment that has it: ``VIRTUAL_ENV``, ``CONDA_PREFIX``, or ``.venv`` beside the script. An ``.R``
+        script runs in ``Rscript``, with this Python for reticulate. Any other text is a command, found on
+        PATH. A callable is called on each worker.
     *args
         Arguments of the script or function.
     workers : int, optional
@@ -153,7 +155,8 @@ def launch(
     ------
     LaunchError
         If the program does not exist, a number is invalid, or a host can't take part; if this machine can't
-        carry so many processes (reason ``oversubscribed``), or this process is a worker (``nested``).
+        carry so many processes (reason ``oversubscribed``), this process is a worker (``nested``), or the
+        environment of a script lacks what a worker needs (``python``).
     RendezvousError
         If an engine did not start all agents in time.
     WorkerError

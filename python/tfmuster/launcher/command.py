@@ -13,6 +13,7 @@ from pathlib import Path
 from ..cluster.spec import Task
 from ..errors import LaunchError
 from ..system.interpreter import python_executable, rscript_executable, run_module
+from ..system.script_python import script_python
 from ..words import Code, r_text
 
 #: Stands before the name of a module that is to be run, as for Python itself.
@@ -29,14 +30,15 @@ _NOTEBOOKS = {
 }
 
 
-def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
+def resolve_command(command: Sequence[str], *, python: str | None = None) -> tuple[str, ...]:
     """Return interpreter and script, or the command with its path. Raises LaunchError if one is missing.
 
-    After `MODULE`, the command has the name of a Python module, and its arguments.
+    After `MODULE`, the command has the name of a Python module, and its arguments. `python` runs the script
+    or module; the default is that of `script_python`, but for scripts of tfmuster itself.
     """
     first, *arguments = command
     if first == MODULE and arguments:
-        return (python_executable(), MODULE, *arguments)
+        return (python or script_python(Path.cwd()), MODULE, *arguments)
     suffix = Path(first).suffix.lower()
     if suffix in (".py", ".r"):
         if not Path(first).is_file():
@@ -46,8 +48,12 @@ def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
                 fix=f"{_meant(first)}Check the path; it is relative to the working directory.",
                 reason="script",
             )
-        interpreter = python_executable() if suffix == ".py" else rscript_executable()
-        return (interpreter or _executable("Rscript"), first, *arguments)
+        if suffix == ".r":
+            return (rscript_executable() or _executable("Rscript"), first, *arguments)
+        folder = Path(first).absolute().parent
+        # Functions and their values go between sessions and workers as pickles of the session's Python.
+        own = python_executable() if folder == Path(__file__).parent else None
+        return (python or own or script_python(folder), first, *arguments)
     if first == "tfmuster":
         # Use this installation, even if another one is on PATH.
         return (*run_module("tfmuster"), *arguments)

@@ -168,6 +168,24 @@ def is_loopback(address: str) -> bool:
     return host_key(split_address(address)[0]) == "localhost"
 
 
+#: The variables by which gRPC finds a proxy, the one that it prefers first.
+PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+#: Those with the exceptions, likewise.
+NO_PROXY = ("no_grpc_proxy", "no_proxy")
+
+
+def sent_to_proxy(environ: Mapping[str, str], hosts: Iterable[str]) -> list[str]:
+    """Return the hosts that gRPC would reach through a proxy in this environment.
+
+    An exception is the end of a host's name.
+    """
+    if not any(map(environ.get, PROXIES)):
+        return []
+    text = next(filter(None, map(environ.get, NO_PROXY)), "")
+    exceptions = tuple(entry.strip().lower() for entry in text.split(",") if entry.strip())
+    return [host for host in hosts if not host.lower().endswith(exceptions)]
+
+
 def proxy_exceptions(environ: Mapping[str, str], hosts: Iterable[str]) -> dict[str, str]:
     """Return an environment's variables that name exceptions from HTTP proxies, with these hosts added.
 

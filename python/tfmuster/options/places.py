@@ -14,6 +14,8 @@ from ..words import Face
 from .rows import (
     ADDRESSES,
     COUNT,
+    EVERYDAY,
+    FAILURES,
     FLAG,
     HOSTS,
     LIMIT,
@@ -24,6 +26,7 @@ from .rows import (
     PATHS,
     SECONDS,
     STRINGS,
+    WHERE,
     Settings,
     option,
 )
@@ -41,6 +44,7 @@ class Place(Settings):
     # Of the command line for every engine: those that can't use hosts refuse them with a reason of their own.
     hosts: str | None = option(
         HOSTS,
+        group=EVERYDAY,
         default=None,
         flags=("-H", "--hosts"),
         faces=_SHELL,
@@ -48,6 +52,7 @@ class Place(Settings):
     )
     hostfile: str | os.PathLike[str] | None = option(
         PATH,
+        group=WHERE,
         default=None,
         faces=_SHELL,
         help="Read the machines from a file with one host per line: HOST slots=N, as for mpirun, or HOST:N. "
@@ -55,6 +60,7 @@ class Place(Settings):
     )
     ssh_config: str | os.PathLike[str] | None = option(
         PATH,
+        group=WHERE,
         default=None,
         variable=SSH_CONFIG_VARIABLE,
         faces=_SHELL,
@@ -62,6 +68,7 @@ class Place(Settings):
     )
     addresses: Mapping[str, str] = option(
         ADDRESSES,
+        group=WHERE,
         default={},
         flags=("--address",),
         metavar="HOST=ADDRESS",
@@ -74,6 +81,7 @@ def _warm() -> Any:
     """Return a row that two engines have in different places."""
     return option(
         FLAG,
+        group=FAILURES,
         default=False,
         help="On this machine or over ssh, with {max_restarts}: keep a process ready for each worker, which "
         "has TensorFlow imported, so that a restart takes half the time. Default: start new ones.",
@@ -88,6 +96,7 @@ class Local(Place):
 
     isolated: bool = option(
         FLAG,
+        group=WHERE,
         default=False,
         help="On this machine: give the workers a network of their own, in which they reach only each "
         "other. Default: use that of the machine.",
@@ -96,6 +105,7 @@ class Local(Place):
     warm: bool = _warm()
     oversubscribe: bool = option(
         FLAG,
+        group=WHERE,
         default=False,
         help="On this machine: start more than four processes for a core, or more than the free memory "
         "holds. Default: refuse that.",
@@ -107,12 +117,14 @@ class Elsewhere(Place):
 
     copy: bool = option(
         FLAG,
+        group=WHERE,
         default=False,
         help="Send the script to the hosts. Default: use the one there, at the same path.",
         else_ignored=True,
     )
     files: Sequence[str | os.PathLike[str]] = option(
         PATHS,
+        group=WHERE,
         default=(),
         flags=("--file",),
         help="Send {a_file} with the script{repeatable}. Default: none.",
@@ -123,6 +135,7 @@ class Elsewhere(Place):
     )
     remote_python: str | None = option(
         NAME,
+        group=WHERE,
         default=None,
         metavar="PATH",
         help="Use this Python with tfmuster on the hosts. Default: the path of this one.",
@@ -139,6 +152,7 @@ class Elsewhere(Place):
     )
     fetch_limit: int = option(
         NUMBER,
+        group=WHERE,
         default=2048,
         metavar="MB",
         help="Send at most this many MB of what the chief's program writes back to the run directory, "
@@ -152,6 +166,7 @@ class OnHosts(Elsewhere):
 
     hosts: str | None = option(
         HOSTS,
+        group=EVERYDAY,
         default=None,
         flags=("-H", "--hosts"),
         help="Run on these machines, by ssh or mpirun. Default: on this one.",
@@ -170,6 +185,7 @@ class Ssh(OnHosts):
     warm: bool = _warm()
     hosts_from: str | None = option(
         NAME,
+        group=WHERE,
         default=None,
         metavar="COMMAND",
         help="Run on the machines that this shell command prints, a line HOST:SLOTS each. Each restart runs "
@@ -177,6 +193,7 @@ class Ssh(OnHosts):
     )
     min_workers: int | None = option(
         COUNT,
+        group=FAILURES,
         default=None,
         help="With hosts and {max_restarts}: continue with N or more workers if hosts are lost. Default: "
         "all.",
@@ -185,12 +202,14 @@ class Ssh(OnHosts):
     )
     rejoin_timeout: float = option(
         LIMIT,
+        group=FAILURES,
         default=30.0,
         help="With {min_workers}: wait this long at a restart for a lost host to come back. Default: 30.",
         else_ignored=True,
     )
     grow: float | None = option(
         SECONDS,
+        group=FAILURES,
         default=None,
         help="With {min_workers}: look this often for hosts that are back or new, and continue with them "
         "from a new checkpoint, with at most {workers} workers. Default: never.",
@@ -204,6 +223,7 @@ class Started(Elsewhere):
 
     backend_options: Sequence[str] = option(
         STRINGS,
+        group=WHERE,
         default=(),
         flags=("--backend-option",),
         help="Set an option of the backend, such as spark.executor.memory=4g, or of mpirun or sbatch, such "
@@ -222,6 +242,7 @@ class Slurm(Started):
 
     requeue: bool = option(
         FLAG,
+        group=FAILURES,
         default=False,
         help="Slurm: write a checkpoint before the time limit, requeue the job, and resume it. Default: do "
         "not.",
@@ -267,6 +288,7 @@ class Spark(Started):
 
     master: str | None = option(
         NAME,
+        group=WHERE,
         default=None,
         metavar="URL",
         help="Use this Spark master, such as spark://node1:7077 or local[4]. Default: that of Spark.",

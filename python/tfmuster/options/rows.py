@@ -35,6 +35,15 @@ else:
 #: Longest time that may be set, in seconds.
 _MOST_SECONDS = 1e9
 
+#: The groups of options in the help of ``tfmuster launch``, in this order.
+GROUPS = EVERYDAY, PROGRAM, WHERE, FAILURES, OUTPUT = (
+    "Everyday options",
+    "What to run",
+    "Where",
+    "Failures",
+    "Output",
+)
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -129,6 +138,8 @@ class Option:
     default: Any
     #: What it does, for all faces.
     help: str
+    #: Its group in the help of the command line; "" if the command line does not have it.
+    group: str = ""
     #: What Python's and R's documentation say in addition.
     more: str = ""
     #: Spellings on the command line: the one of messages first, the complete one last. Of a switch that is on

@@ -17,16 +17,21 @@ from ..words import Face
 from .places import PLACES
 from .rows import (
     COUNT,
+    EVERYDAY,
+    FAILURES,
     FLAG,
     FOLDER,
     LIMIT,
     NAME,
     NUMBER,
+    OUTPUT,
+    PROGRAM,
     SECONDS,
     SEED,
     SHARE,
     VARIABLES,
     VERIFICATION,
+    WHERE,
     Option,
     Settings,
     option,
@@ -41,25 +46,32 @@ class Plain(Settings):
 
     workers: int | None = option(
         COUNT,
+        group=EVERYDAY,
         default=None,
         flags=("-n", "-np", "--workers"),
         help="Start this many workers. Default: one per slot of the hosts, else 2.",
     )
     max_restarts: int = option(
         NUMBER,
+        group=EVERYDAY,
         default=0,
         help="Restart the whole job from its last checkpoint after a failure, at most N times. Default: 0.",
     )
     seed: int | None = option(
         SEED,
+        group=EVERYDAY,
         default=None,
         help="Seed the random number generators of every worker. Default: TFMUSTER_SEED, else drawn.",
     )
     name: str | None = option(
-        NAME, default=None, metavar="NAME", help="Name the run. Default: the name of the script."
+        NAME,
+        group=EVERYDAY,
+        default=None,
+        metavar="NAME",
+        help="Name the run. Default: the name of the script.",
     )
     run_dir: str | os.PathLike[str] | None = option(
-        FOLDER, default=None, help="Use this run directory. Default: runs/<UTC time>-<name>."
+        FOLDER, group=EVERYDAY, default=None, help="Use this run directory. Default: runs/<UTC time>-<name>."
     )
 
 
@@ -68,24 +80,28 @@ class Waiting(Settings):
 
     quiet: bool = option(
         FLAG,
+        group=EVERYDAY,
         default=False,
         flags=("-q", "--quiet"),
         help="Show only failures. Default: show the output of all workers.",
     )
     wait: bool = option(
         FLAG,
+        group=EVERYDAY,
         default=True,
         flags=("--detach",),
         help="Return when the workers run; `tfmuster runs` follows them. Default: wait for the end.",
     )
     timings: bool = option(
         FLAG,
+        group=OUTPUT,
         default=False,
         faces=_SHELL,
         help="Show at the end where the time went, and which workers waited. Default: do not.",
     )
     dry_run: bool = option(
         FLAG,
+        group=OUTPUT,
         default=False,
         faces=_SHELL,
         help="For batch systems: print the script, and do not submit it. Default: submit it.",
@@ -97,14 +113,21 @@ class Control(Settings):
 
     ps: int = option(
         NUMBER,
+        group=PROGRAM,
         default=0,
         help="Start this many parameter servers, which end with the workers. Default: 0.",
     )
     chief: bool = option(
-        FLAG, default=False, help="Start a chief besides the workers. Default: worker 0 is the chief."
+        FLAG,
+        group=PROGRAM,
+        default=False,
+        help="Start a chief besides the workers. Default: worker 0 is the chief.",
     )
     evaluator: bool = option(
-        FLAG, default=False, help="Start an evaluator, which ends with the workers. Default: start none."
+        FLAG,
+        group=PROGRAM,
+        default=False,
+        help="Start an evaluator, which ends with the workers. Default: start none.",
     )
     strategy: str = option(
         NAME,
@@ -114,6 +137,7 @@ class Control(Settings):
     )
     distribute: bool = option(
         FLAG,
+        group=EVERYDAY,
         default=False,
         help="Train a program without a strategy on all workers, with its batch as the global batch. "
         "Default: refuse it.",
@@ -121,18 +145,21 @@ class Control(Settings):
     )
     scale_batch: bool = option(
         FLAG,
+        group=PROGRAM,
         default=False,
         help="With {distribute}: multiply the batch size of fit() by the number of workers. Default: keep "
         "it.",
     )
     independent: bool = option(
         FLAG,
+        group=PROGRAM,
         default=False,
         help="Let each worker train a model of its own. Default: refuse that.",
         more="By default, such a worker fails with a strategy error (reason `not-distributed`).",
     )
     allow_nested: bool = option(
         FLAG,
+        group=PROGRAM,
         default=False,
         help="Let a worker of another job launch this one. Default: refuse that.",
         more="A program that launches itself would do so without end. The workers of the nested job can't "
@@ -140,18 +167,20 @@ class Control(Settings):
     )
     env: Mapping[str, str] = option(
         VARIABLES,
+        group=PROGRAM,
         default={},
         metavar="NAME[=VALUE]",
         help="Set {a_variable} for every worker. {here}Default: none.",
     )
     gpus_per_worker: int | None = option(
         SHARE,
+        group=WHERE,
         default=None,
         help="Show each worker this many GPUs; 0 hides all. Default: 1 if there are as many GPUs as "
         "workers, else all.",
     )
     only_chief: bool = option(
-        FLAG, default=False, help="Show only the output of the chief. Default: of all workers."
+        FLAG, group=OUTPUT, default=False, help="Show only the output of the chief. Default: of all workers."
     )
     all_output: bool = option(
         FLAG,
@@ -161,12 +190,14 @@ class Control(Settings):
     )
     keras_compat: bool = option(
         FLAG,
+        group=PROGRAM,
         default=True,
         flags=("--no-keras-compat",),
         help="{patch}. Default: patch it.",
     )
     verify: str | None = option(
         VERIFICATION,
+        group=PROGRAM,
         default=None,
         metavar="auto|always|never",
         help="Compare the first step with that of one process: auto, if the program has code of its own, "
@@ -175,11 +206,13 @@ class Control(Settings):
     )
     start_timeout: float | None = option(
         SECONDS,
+        group=FAILURES,
         default=None,
         help="Wait this long for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
     )
     stall_timeout: float | None = option(
         LIMIT,
+        group=FAILURES,
         default=None,
         help="End the job if workers wait this long for one that makes no progress; 0: never. Default: "
         "TFMUSTER_STALL_TIMEOUT, else 300.",
@@ -187,6 +220,7 @@ class Control(Settings):
     )
     grace: float | None = option(
         SECONDS,
+        group=FAILURES,
         default=None,
         help="Let workers take this long to write a checkpoint after a shutdown signal. Default: "
         "TFMUSTER_GRACE, else 30.",
@@ -194,6 +228,7 @@ class Control(Settings):
     )
     notice_command: str | None = option(
         NAME,
+        group=FAILURES,
         default=None,
         metavar="COMMAND",
         help="Write a checkpoint and end the job when this shell command, run every 5 s, succeeds on a "

@@ -37,7 +37,10 @@ __all__ = [
 
 #: Modules that ``install_tfmuster()`` in R installs if they are missing.
 REQUIRED_MODULES = ("click", "keras", "numpy", "orjson", "psutil", "rich", "tensorflow", "yaml")
-_HOW_TO_INSTALL = "Run tfmuster::install_tfmuster(), restart R, and try again."
+_HOW_TO_INSTALL = (
+    "Run tfmuster::install_tfmuster(), or set the environment variable RETICULATE_PYTHON to another Python; "
+    "then restart R, and try again."
+)
 
 #: Names that only R calls, with their modules.
 _FOR_R = {

@@ -35,7 +35,7 @@ def require_tensorflow() -> None:
             raise DependencyError(
                 f"{name} is needed here, and is not installed for this Python.",
                 found=f"no package {module} in {python_executable()}",
-                fix=HOW_TO_INSTALL,
+                fix=f"{python_executable()} -m {HOW_TO_INSTALL}. Or run it with a Python that has it",
                 package=module,
             )
 

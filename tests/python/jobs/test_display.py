@@ -11,11 +11,13 @@ import struct
 import subprocess
 import termios
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from support.launching import TFMUSTER, environment, nothing_left, only_run, tfmuster, wait_until, write
+from support.r import NEEDS_R
 from tfmuster.system.terminal_text import visible
 from tfmuster.tracking.live.states import read_states
 from tfmuster.tracking.run import Run
@@ -33,16 +35,22 @@ def _clean(tmp_path: Path):
 
 
 def in_terminal(
-    tmp_path: Path, *arguments: object, columns: int = 100, rows: int = 40, kill_at: bytes = b"", **env: str
+    tmp_path: Path,
+    *arguments: object,
+    command: Sequence[str] = (*TFMUSTER, "launch"),
+    columns: int = 100,
+    rows: int = 40,
+    kill_at: bytes = b"",
+    **env: str,
 ) -> tuple[str, int]:
-    """What a terminal gets when a launch writes to it, and the exit code.
+    """What a terminal gets when a launch, or another command, writes to it, and the exit code.
 
     With `kill_at`, the launcher is killed as soon as the terminal has got that.
     """
     mine, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     process = subprocess.Popen(
-        [*TFMUSTER, "launch", *map(str, arguments)],
+        [*command, *map(str, arguments)],
         cwd=tmp_path,
         env=environment(**{"TERM": "xterm-256color", **env}),
         stdin=subprocess.DEVNULL,
@@ -140,6 +148,27 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     plain, _ = in_terminal(tmp_path, "-n", 1, "train.py", NO_COLOR="1")
     assert re.search(r"\x1b\[3\dm", coloured)
     assert re.search(TABLE, plain) and not re.search(r"\x1b\[[\d;]*3\d[\d;]*m", plain)
+
+
+def test_other_verbs_write_no_color(tmp_path: Path) -> None:
+    for words in (("runs", "list"), ("check", "--worker", "a"), ("launch", "--help")):
+        seen, _ = in_terminal(tmp_path, *words, command=TFMUSTER)
+        assert seen and "\x1b" not in seen
+
+
+@NEEDS_R
+@pytest.mark.timeout(120)
+def test_r_writes_no_color_where_none_is_wanted(tmp_path: Path) -> None:
+    command = (
+        "Rscript",
+        "-e",
+        "library(tfmuster); print(cluster_spec(worker = 'a:1')); cluster_spec(worker = 5)",
+    )
+    color = r"\x1b\[[\d;]*m"
+    colored, _ = in_terminal(tmp_path, command=command)
+    assert re.search(color, colored), colored
+    plain, _ = in_terminal(tmp_path, command=command, NO_COLOR="1")
+    assert "a:1" in plain and "can't be used" in plain and not re.search(color, plain), plain
 
 
 def test_without_a_terminal_no_escape_code_is_written(tmp_path: Path) -> None:

@@ -65,3 +65,22 @@ def test_a_machine_without_a_compiler_is_told_what_it_costs(tmp_path: Path) -> N
     told = " ".join(done.stdout.split())
     assert "sum gradients with numpy, which takes two to five times as long" in told
     assert "this machine has no C compiler; install gcc or clang." in told
+
+
+def test_proxies_are_told_without_their_passwords(tmp_path: Path) -> None:
+    def told(**env: str) -> str:
+        no_proxies = dict.fromkeys(("http_proxy", "https_proxy", "no_proxy", "NO_PROXY"), "")
+        done = tfmuster("doctor", "--no-devices", cwd=tmp_path, **{**no_proxies, **env})
+        assert done.returncode == 0, done.stderr
+        return " ".join(done.stdout.split())
+
+    assert "through the proxy" not in told()
+    text = json.dumps({"cluster": {"worker": ["n1:1", "n2:1"]}, "task": {"type": "worker", "index": 0}})
+    said = told(grpc_proxy="http://me:geheim@proxy:3128", no_proxy="n2", TF_CONFIG=text)
+    assert "geheim" not in said and "@proxy:3128" in said
+    assert "grpc_proxy is set, and TensorFlow would connect to 127.0.0.1, n1 through the proxy." in said
+    assert "export no_grpc_proxy=n2,127.0.0.1,n1" in said
+    said = told(http_proxy="http://p:1", https_proxy="http://p:1", no_grpc_proxy="127.0.0.1")
+    assert (
+        "https_proxy and http_proxy are set; no_grpc_proxy or no_proxy excepts the tasks here (127.0" in said
+    )

@@ -229,7 +229,7 @@ def says_what_to_install(text: str, programs: Path) -> bool:
     return (
         "TensorFlow is needed here, and is not installed for this Python.\n" in text
         and f"found: no package tensorflow in {programs}" in text
-        and "to do: pip install 'tfmuster[tensorflow]', or 'tfmuster[cpu]' for" in text
+        and "-m pip install 'tfmuster[tensorflow]', or 'tfmuster[cpu]' for" in text
     )
 
 

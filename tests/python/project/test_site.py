@@ -84,6 +84,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_has_all_parts_and_loads_nothing_from_elsewhere(site: Path) -> None:
     for name in (*TABBED, *SEEN):
         assert (site / f"{name}.html").is_file(), name
+    verbs = (site / "reference" / "command-line.html").read_text(encoding="utf-8")
+    assert verbs.count('<p class="rubric">Everyday options') == 1
     for name in dir(tfmuster):
         if not name.startswith("_"):
             assert (site / "reference" / "python" / f"{name}.html").is_file(), name

@@ -35,7 +35,7 @@ from ..command import command_of, resolve_command
 from ..job import Job, begin_run
 from ..supervise.display import shown_path
 from ..supervise.restarts import Attempt, with_restarts
-from ..supervise.spares import Spares, can_wait, check_warm, warm_workers_for
+from ..supervise.spares import Spares, can_wait, check_warm, is_own, warm_workers_for
 from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import Placement
 from .base import Engine
@@ -75,6 +75,8 @@ class ThisMachine(Engine):
         warm_workers = warm_workers_for(command)
         gpus = assign_gpus(job.kinds, job.gpus_per_worker, {**os.environ, **job.env})
         tasks = f"{_count(job.sizes)} on this machine"
+        if command[1:] == tuple(job.command) and not is_own(command[0]):
+            tasks += f", with {command[0]}"
         # For each worker a port, a pipe and a log.
         need_files(32 + 3 * len(job.kinds), f"A job of {tasks}")
 

@@ -79,7 +79,15 @@ def check_warm(job: Job, program: str, *, waits: bool) -> None:
 
 def can_wait(command: Sequence[str]) -> bool:
     """Return whether this command runs a program in a Python or R, and not one that would begin at once."""
-    return command[0] in (python_executable(), rscript_executable())
+    program, *arguments = command
+    # Options of Python, such as -I, may keep it from waiting.
+    is_script = arguments[:1] == ["-m"] or Path(*arguments[:1]).suffix == ".py"
+    return is_own(program) or (is_script and Path(program).name.startswith("python"))
+
+
+def is_own(program: str) -> bool:
+    """Return whether a program is the Python or the R of this process, not that of another environment."""
+    return program in (python_executable(), rscript_executable())
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import time
 import traceback
 from collections.abc import Mapping
@@ -50,6 +51,8 @@ def note_of(error: BaseException, *, age: float = 0.0) -> dict[str, Any]:
     # That of a mistake in a script has no frames.
     if error.__traceback__ or isinstance(error, SyntaxError):
         note["traceback"] = "".join(traceback.format_exception(error))
+    if isinstance(error, ImportError):
+        note["python"] = sys.executable
     if isinstance(error, TfmusterError):
         note |= {"fix": error.fix and str(error.fix), "hints": error.fields.get("hints")}
     return note

@@ -40,7 +40,7 @@ _AT_START = re.compile(
     r"|WARNING: All log messages before absl::InitializeLog\(\) is called"
     r"|To enable the following instructions: .*rebuild TensorFlow"
 )
-_TEXTS_OF_NOTES = ("error", "traceback", "fix", "condition")
+_TEXTS_OF_NOTES = ("error", "traceback", "fix", "condition", "python")
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,16 @@ class Failure:
     classes: tuple[str, ...] = ()
     #: That of an R script as data, with its fields, for R: an uncompressed RDS file in hexadecimal.
     condition: str | None = None
+    #: The Python whose import has failed, or that of the R whose program has failed.
+    python: str | None = None
 
     def __post_init__(self) -> None:
         # The program has written these texts, perhaps on another machine, and terminals will show them.
         safe: dict[str, object] = {
             **{name: safe_text(getattr(self, name)) for name in ("task", "host", "error", "traceback")},
-            "fix": safe_text(self.fix) if self.fix else None,
+            **{
+                name: safe_text(text) if (text := getattr(self, name)) else None for name in ("fix", "python")
+            },
             "last_lines": tuple(map(safe_text, self.last_lines)),
             "hints": _known_hints(self.hints),
             "classes": tuple(safe_text(name) for name in _items(self.classes) if isinstance(name, str)),
@@ -180,7 +184,8 @@ class Failure:
 
     def advice(self) -> str | None:
         """Return what to do about the failure, or None if that is not known."""
-        return advice_for(self.error, self.headline(), host=self.host, here=socket.gethostname())
+        here = socket.gethostname()
+        return advice_for(self.error, self.headline(), host=self.host, here=here, python=self.python)
 
     def __str__(self) -> str:
         return self.report()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 
 from ...options.hints import Hint
@@ -119,7 +120,9 @@ def _last_traceback(lines: Sequence[str]) -> int | None:
 #: Start of the error of a worker whose host has stopped answering.
 LOST = "was lost: "
 
-_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+#: The first word of an import that fails in Python. reticulate writes it, or its own words, into R's error.
+_NO_IMPORT = re.compile(r"(?:ModuleNotFoundError|ImportError)\b: ")
+_NO_MODULE = re.compile(r"No module named '([\w.]+)'|Python module ([\w.]+) was not found")
 _NO_FILE = re.compile(
     r"(?:FileNotFoundError: \[Errno 2\] No such file or directory"
     r"|.*NotFoundError: .*No such file or directory).*?['\"]([^'\"]+)['\"]"
@@ -137,11 +140,11 @@ _OWN_VARIABLES = re.compile(
 _NO_MEMORY = re.compile(r"MemoryError\b|.*ResourceExhaustedError: .*OOM when allocating")
 
 
-def advice_for(error: str, headline: str, *, host: str, here: str) -> str | None:
+def advice_for(error: str, headline: str, *, host: str, here: str, python: str | None = None) -> str | None:
     """Return what to do about a failure, or None if that is not known.
 
     `error` is the worker's, as Python or R names it, and `headline` the failure in one line. `host` and
-    `here` are the machines of the worker and of the launcher.
+    `here` are the machines of the worker and of the launcher. `python` is the worker's, where it is known.
     """
     if "SIGKILL" in headline:
         return (
@@ -150,8 +153,11 @@ def advice_for(error: str, headline: str, *, host: str, here: str) -> str | None
         )
     if error.startswith(LOST):
         return f"Check that {host} is up, and that the network lets its connection last."
-    if match := _NO_MODULE.match(error):
-        return _install(match[1].partition(".")[0], host=None if host == here else host)
+    in_r = bool(R_ERROR.match(error))
+    if _NO_IMPORT.match(error) or (in_r and _NO_MODULE.search(error)):
+        missing = _NO_MODULE.search(error)
+        module = (missing[1] or missing[2]).partition(".")[0] if missing else None
+        return _import(module, python=python, host=None if host == here else host, in_r=in_r)
     if (match := _NO_FILE.match(error) or _NO_FILE_IN_R.match(headline)) and host != here:
         return _send(match[1], host)
     if _NO_MEMORY.match(error):
@@ -170,17 +176,26 @@ def advice_for(error: str, headline: str, *, host: str, here: str) -> str | None
     return None
 
 
-def _install(module: str, *, host: str | None) -> str:
+def _import(module: str | None, *, python: str | None, host: str | None, in_r: bool) -> str:
+    """Return what to do about an import that failed, maybe because a module is missing, in a Python."""
     where = "the Python that runs the workers" if host is None else f"the Python of the workers on {host}"
+    where = f"{where}, {python}" if python else where
+    how = f"{shlex.quote(python) if python else 'PYTHON'} -m "
+    if host is not None:
+        other = Words("choose another with {}", Hint("remote_python"))
+    elif in_r:
+        other = Words("choose another by {}", "the environment variable RETICULATE_PYTHON")
+    else:
+        from ...system.script_python import WITH_PYTHON
+
+        other = Words("run a script with another: {}", WITH_PYTHON)
+    if module is None:
+        return Words("The import failed in {}. Repair its packages, or {}", where, other)
     if module in ("tensorflow", "keras"):
         from ...system.tensorflow_import import HOW_TO_INSTALL
 
-        return f"Install TensorFlow for {where}: {HOW_TO_INSTALL}."
-    if host is None:
-        from ...system.interpreter import python_executable
-
-        return f"Install {module} for {where}: {python_executable()} -m pip install {module}"
-    return Words("Install {} for {}, or choose another with {}.", module, where, Hint("remote_python"))
+        return Words("Install TensorFlow for {}: {}{}. Or {}", where, how, HOW_TO_INSTALL, other)
+    return Words("Install {} for {}: {}pip install {}. Or {}", module, where, how, module, other)
 
 
 def _send(path: str, host: str) -> str:

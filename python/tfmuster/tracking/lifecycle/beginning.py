@@ -27,6 +27,7 @@ from ...system.versions import recorded_versions
 from ...words import Words
 from ..live.status import status_of
 from ..record.layout import ANY_VALUES, CALL, CLAIMED, NAMED, NAMES, RUNS, UNFINISHED, holds_run, utc_now
+from ..record.ownership import not_own
 from ..record.recording import read_info, record_info, record_status, record_stop_command, remember_run
 from .resuming import resuming
 from .stopping import resume_text
@@ -146,6 +147,9 @@ class Claim:
 
 def not_new(shown: Path) -> LaunchError:
     """Return the error for a run directory that already holds a run, or files under the names of a run's."""
+    whose = not_own(shown)
+    if whose:
+        return _not_yours(shown, f"{shown} {whose}, and already holds {', '.join(_names_in(shown))}")
     if holds_run(shown):
         content, more = "a run", f". To resume its run: {resume_text(shown)}"
     else:
@@ -239,15 +243,31 @@ def claim_call(
 
 
 def _not_made(path: Path, error: OSError) -> LaunchError:
-    too_long = error.errno == errno.ENAMETOOLONG
+    message = f"The run directory {path} can't be made."
+    fix: str = Words(
+        "Choose another place with {}, or a working directory that you can write to.", Hint("run_dir")
+    )
+    if error.errno == errno.ENAMETOOLONG:
+        message = f"The run directory {printable(os.fspath(path))} can't be made."
+        fix = "Choose a shorter name."
+    elif isinstance(error, PermissionError):
+        for folder in (path.absolute(), *path.absolute().parents):
+            # What is in a folder that this user can't search is not known.
+            with contextlib.suppress(OSError):
+                if whose := not_own(folder):
+                    return _not_yours(path, f"{folder} {whose}: {(error.strerror or '').lower()}")
+                break
+    return LaunchError(message, found=error.strerror, fix=fix, reason="run-dir")
+
+
+def _not_yours(shown: Path, found: str) -> LaunchError:
+    """Return the error for a run directory of another user, or in the folder of one."""
+    home = Path.home()
+    own = str(home / "runs" / shown.name) if os.access(home, os.W_OK) else None
     return LaunchError(
-        f"The run directory {printable(os.fspath(path)) if too_long else path} can't be made.",
-        found=error.strerror,
-        fix="Choose a shorter name."
-        if too_long
-        else Words(
-            "Choose another place with {}, or a working directory that you can write to.", Hint("run_dir")
-        ),
+        f"You must be able to write to the run directory {shown}.",
+        found=found,
+        fix=Words("Choose a folder of your own with {}, or ask the owner for access.", Hint("run_dir", own)),
         reason="run-dir",
     )
 

@@ -46,9 +46,19 @@ def check_owner(*paths: Path) -> None:
 def foreign(path: Path) -> str:
     """Say whose a file is that belongs neither to this user nor to root; "" if it does."""
     # Links are followed: what is read counts.
-    if not _HAS_OWNERS or (owner := path.stat().st_uid) in (os.geteuid(), 0):
+    whose = not_own(path)
+    return f"it {whose}" if whose and path.stat().st_uid != 0 else ""
+
+
+def not_own(path: Path) -> str:
+    """Say whose a file is that belongs to another user, who may be root; "" if it is this user's.
+
+    Raises OSError if the file is not there, or in a folder that this user can't search.
+    """
+    owner = path.stat().st_uid
+    if not _HAS_OWNERS or owner == os.geteuid():
         return ""
-    return f"it belongs to {_name(owner)}, and you are {_name(os.geteuid())}"
+    return f"belongs to {_name(owner)}, and you are {_name(os.geteuid())}"
 
 
 def _refuse(path: Path, found: str, command: str | None) -> None:

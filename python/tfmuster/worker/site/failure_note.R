@@ -16,11 +16,20 @@ write_note <- function(error, traceback, unprinted, fix = NULL, hints = NULL, cl
   note <- list(
     time = time, pid = Sys.getpid(), error = error, traceback = paste(traceback, collapse = "\n"),
     unprinted = unprinted, fix = if (is.character(fix)) fix, hints = hints, classes = as.list(classes),
-    condition = condition
+    condition = condition, python = python_used()
   )
   part <- paste0(path, ".part")
   writeLines(json(Filter(length, note)), part, useBytes = TRUE)
   invisible(file.rename(part, path))
+}
+
+# The Python that reticulate has started, or has tried to.
+python_used <- function() {
+  if (!"reticulate" %in% loadedNamespaces()) {
+    return(NULL)
+  }
+  started <- if (reticulate::py_available()) reticulate::py_config()$python
+  if (is.null(started)) Sys.getenv("RETICULATE_PYTHON") else started
 }
 
 # Lists, numbers, logical values, and lines of text, as JSON.

@@ -9,7 +9,8 @@ import click
 import pytest
 
 from tfmuster.cli import cli, main
-from tfmuster.cli.launch import refuse_options_after_script
+from tfmuster.cli.launch import launch, refuse_options_after_script
+from tfmuster.cli.parameters import group_of
 
 #: How help texts begin. "With" and the like say when the option applies, before what it does.
 VERBS = re.compile(
@@ -65,6 +66,24 @@ def test_a_limit_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     said = " ".join(capsys.readouterr().out.split())
     assert "of the hosts, else 2. [at least 1]" in said
     assert "[from 0 to 2147483647]" in said
+
+
+def test_the_options_of_a_launch_stand_in_groups_the_ten_everyday_ones_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["launch", "--help"]) == 0
+    text = capsys.readouterr().out
+    headings = re.findall(r"^(\S.*):$", text, re.M)
+    assert headings == ["Everyday options", "What to run", "Where", "Failures", "Output"]
+    parts = re.split(r"^\S.*:$", text, flags=re.M)[1:]
+    listed = [re.findall(r"^  (?:-\w+, )*(--?[a-z-]+)", part, re.M) for part in parts]
+    assert len(listed[0]) == 10 and {"--workers", "--hosts", "-m", "--distribute"} < set(listed[0])
+    for name, group in (("--ps", 1), ("--backend", 2), ("--grace", 3), ("--only-chief", 4), ("--help", 4)):
+        assert name in listed[group]
+    declared = [option for option in launch.params if isinstance(option, click.Option)]
+    assert all(group_of(option) == option.group for option in declared)  # type: ignore[attr-defined]
+    names = [max(option.opts, key=len) for option in declared]
+    assert sorted(name for part in listed for name in part) == sorted([*names, "--help"])
 
 
 def test_a_verb_that_is_misspelled_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from ....errors import LaunchError, TfmusterError
 from ....net.channel import OUTPUT, Frame, message
 from ....options.hints import Hint
 from ....system.gpus import assign_gpus
-from ....system.interpreter import worker_environment
+from ....system.interpreter import python_executable, worker_environment
 from ....system.processes import end_job, guard_session, stopped_trees
 from ....tracking.failure.error_file import note_of
 from ....tracking.lifecycle.preemption import order_to_leave
@@ -91,7 +91,7 @@ class AgentWorker:
             ) from error
         gpus = ask["gpus"]
         self._gpus = assign_gpus(gpus["kinds"], gpus["per_worker"])[gpus["place"]]
-        self._command = resolve_command([first, *arguments])
+        self._command = resolve_command([first, *arguments], python=python_executable())
 
     def run(self, job: Message, guard: subprocess.Popen[bytes], trouble: TfmusterError | None) -> int:
         """Run the worker to its end and send its results. Return its exit code, negative for a signal.

@@ -142,6 +142,49 @@ def test_the_error_says_what_to_do(error: str, host: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("error", "host", "said"),
+    [
+        (
+            "ModuleNotFoundError: No module named 'pandas.core'",
+            "here",
+            "Install pandas for the Python that runs the workers, /p y/python: '/p y/python' -m pip "
+            "install pandas. Or run a script with another: tfmuster launch [OPTIONS] -- PATH/TO/PYTHON "
+            "script.py",
+        ),
+        (
+            "ModuleNotFoundError: No module named 'keras'",
+            "node1",
+            "Install TensorFlow for the Python of the workers on node1, /p y/python: '/p y/python' -m "
+            "pip install 'tfmuster[tensorflow]', or 'tfmuster[cpu]' for the smaller build without GPU "
+            "support. Or choose another with --remote-python",
+        ),
+        (
+            "Error in py_module_import(module, convert = convert): ModuleNotFoundError: No module named 'x'",
+            "here",
+            "Install x for the Python that runs the workers, /p y/python: '/p y/python' -m pip install "
+            "x. Or choose another by the environment variable RETICULATE_PYTHON",
+        ),
+        (
+            "Error: Python module keras was not found.",
+            "here",
+            "Install TensorFlow for the Python that runs the workers, /p y/python: '/p y/python' -m "
+            "pip install 'tfmuster[tensorflow]', or 'tfmuster[cpu]' for the smaller build without GPU "
+            "support. Or choose another by the environment variable RETICULATE_PYTHON",
+        ),
+        (
+            "ImportError: cannot import name 'a' from 'b' (unknown location)",
+            "here",
+            "The import failed in the Python that runs the workers, /p y/python. Repair its packages, or "
+            "run a script with another: tfmuster launch [OPTIONS] -- PATH/TO/PYTHON script.py",
+        ),
+    ],
+)
+def test_a_failed_import_names_its_python_and_how_to_choose_another(error: str, host: str, said: str) -> None:
+    with speaking("shell"):
+        assert advice_for(error, error, host=host, here="here", python="/p y/python") == said
+
+
+@pytest.mark.parametrize(
     "error", ["FileNotFoundError: [Errno 2] No such file or directory: 'data/x.npz'", "ValueError: no", ""]
 )
 def test_nothing_is_said_where_nothing_is_known(error: str) -> None:
