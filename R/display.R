@@ -1,12 +1,13 @@
 # Show a job while launch() waits for it: each line of the workers, and their progress. A dynamic console
-# shows a progress bar; other consoles show a line per epoch, and a sign of life after a minute of silence.
+# shows a progress bar; other consoles show a line each ten seconds while workers start, a line per epoch, and
+# a sign of life after a minute of silence.
 
 # Returns list(say, glance, end). The core calls the first two in R's thread. An interrupt must not jump out
 # of them, because Python's frames are below; Python handles it right after them.
-session_display <- function(draw = draws_bars(), silent = 60) {
+session_display <- function(draw = draws_bars(), silent = 60, starting = 10) {
   bar <- new.env()
   bar$epochs <- 0
-  bar$written <- Sys.time()
+  bar$written <- bar$told <- Sys.time()
   say <- function(line) suspendInterrupts(show_line(line, bar))
   glance <- function(progress) {
     suspendInterrupts({
@@ -15,6 +16,11 @@ session_display <- function(draw = draws_bars(), silent = 60) {
       bar$epochs <- length(lines)
       if (draw) {
         draw_bar(bar, progress)
+      } else if (length(progress$start)) {
+        if (Sys.time() >= bar$told + starting) {
+          bar$told <- Sys.time()
+          show_line(progress$start, bar)
+        }
       } else if (length(progress$sign_of_life) && Sys.time() >= bar$written + silent) {
         show_line(progress$sign_of_life, bar)
       }

@@ -19,8 +19,8 @@ launch_arguments <- c(
 #' @param warm On this machine or over ssh, with `max_restarts`: keep a process ready for each worker, which
 #'   has TensorFlow imported, so that a restart takes half the time. It needs about 500 MB for each worker.
 #'   Default: start new ones.
-#' @param oversubscribe On this machine: start more than four processes for a core, or more than the free
-#'   memory holds. Default: refuse that.
+#' @param oversubscribe On this machine or over ssh: start more than four processes for a core of a machine,
+#'   or more than its free memory holds. Default: refuse that.
 #' @rdname on_local
 #' @export
 on_local <- function(isolated = FALSE, warm = FALSE, oversubscribe = FALSE) {
@@ -53,12 +53,12 @@ on_local <- function(isolated = FALSE, warm = FALSE, oversubscribe = FALSE) {
 #' @rdname on_local
 #' @export
 on_ssh <- function(hosts = NULL, copy = FALSE, files = character(), remote_python = NULL, trust_hosts = FALSE,
-                   fetch_limit = 2048, warm = FALSE, hosts_from = NULL, min_workers = NULL,
-                   rejoin_timeout = 30, grow = NULL) {
+                   fetch_limit = 2048, warm = FALSE, oversubscribe = FALSE, hosts_from = NULL,
+                   min_workers = NULL, rejoin_timeout = 30, grow = NULL) {
   new_on("ssh", list(
     hosts = hosts, copy = copy, files = files, remote_python = remote_python, trust_hosts = trust_hosts,
-    fetch_limit = fetch_limit, warm = warm, hosts_from = hosts_from, min_workers = min_workers,
-    rejoin_timeout = rejoin_timeout, grow = grow
+    fetch_limit = fetch_limit, warm = warm, oversubscribe = oversubscribe, hosts_from = hosts_from,
+    min_workers = min_workers, rejoin_timeout = rejoin_timeout, grow = grow
   ))
 }
 

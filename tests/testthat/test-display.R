@@ -64,6 +64,37 @@ test_that("a console that can't draw and was silent gets a sign of life", {
   expect_equal(shown(0), running$sign_of_life)
 })
 
+test_that("a console that can't draw is told what workers do that start", {
+  start <- "tfmuster: starting for 10 s; worker 0: tracing"
+  shown <- function(starting) {
+    show <- session_display(draw = FALSE, silent = 0, starting = starting)
+    capture.output({
+      show$say("worker 0 | line")
+      show$glance(c(progress("tracing"), start = start, sign_of_life = "running"))
+      show$end()
+    })
+  }
+  expect_equal(shown(10), "worker 0 | line")
+  expect_equal(shown(0), c("worker 0 | line", start))
+})
+
+test_that("the workers of a function tell what they do while they start", {
+  skip_if_fast()
+  skip_without_python(tensorflow = TRUE)
+  stock <- session_display
+  replace <- function(display) utils::assignInNamespace("session_display", display, "tfmuster")
+  withr::defer(replace(stock))
+  replace(function() stock(draw = FALSE, starting = 0))
+  imports <- function() {
+    reticulate::import("tensorflow")
+    1
+  }
+  shown <- capture.output(values <- launch(imports, workers = 1, run_dir = tempfile("run")))
+  expect_equal(unlist(values), c("worker 0" = 1))
+  expect_match(shown, "^tfmuster: starting for [0-9]+ s; worker 0: starting$", all = FALSE)
+  expect_match(shown, "^tfmuster: starting for [0-9]+ s; worker 0: importing TensorFlow$", all = FALSE)
+})
+
 test_that("an interrupt does not break a session in which Python and R call each other", {
   skip_without_python()
   skip_on_os("windows")

@@ -35,12 +35,11 @@ if TYPE_CHECKING:
 _SEPARATED = f"{__name__}.separated"
 #: Options that say how many workers there are, and where.
 _ABOUT_WORKERS = ("workers", "hosts", "hostfile")
-#: Spans between the recorded phases of a task. A phase may occur twice: "starting" is recorded before and
-#: after the rendezvous.
+#: Spans between the recorded phases of a task.
 _SPANS = (
     ("interpreter", "started", "importing"),
-    ("import of TensorFlow", "importing", "starting"),
-    ("program, to the rendezvous", "starting", "waiting"),
+    ("import of TensorFlow", "importing", "preparing"),
+    ("program, to the rendezvous", "preparing", "waiting"),
     ("rendezvous", "waiting", "joined"),
     ("strategy", "joined", "building"),
     ("model and data", "building", "tracing"),

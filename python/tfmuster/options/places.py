@@ -89,6 +89,16 @@ def _warm() -> Any:
     )
 
 
+def _oversubscribe() -> Any:
+    return option(
+        FLAG,
+        group=WHERE,
+        default=False,
+        help="On this machine or over ssh: start more than four processes for a core of a machine, or more "
+        "than its free memory holds. Default: refuse that.",
+    )
+
+
 class Local(Place):
     """Run the workers as processes on this machine."""
 
@@ -103,13 +113,7 @@ class Local(Place):
         more="Nothing else reaches them, and programs that download data fail. Linux only.",
     )
     warm: bool = _warm()
-    oversubscribe: bool = option(
-        FLAG,
-        group=WHERE,
-        default=False,
-        help="On this machine: start more than four processes for a core, or more than the free memory "
-        "holds. Default: refuse that.",
-    )
+    oversubscribe: bool = _oversubscribe()
 
 
 class Elsewhere(Place):
@@ -183,6 +187,7 @@ class Ssh(OnHosts):
     UNNAMED: ClassVar[tuple[str, ...]] = ("hosts",)
 
     warm: bool = _warm()
+    oversubscribe: bool = _oversubscribe()
     hosts_from: str | None = option(
         NAME,
         group=WHERE,

@@ -45,6 +45,8 @@ class Activity:
         #: Called when a call begins or ends.
         self.on_call: Callable[[], None] = lambda: None
         self._calls: list[dict[str, Any]] = []
+        #: The event that comes next, and what is called then.
+        self._next: tuple[str, Callable[[], None]] = ("", lambda: None)
         self._depth = 0
         self._library = ""
         self._looks: Callable[[], bool] = lambda: False
@@ -99,6 +101,20 @@ class Activity:
     def place(self) -> dict[str, Any]:
         """Return the position of the innermost call; empty outside of all calls."""
         return self._calls[-1] if self._calls else {}
+
+    def at_next(self, event: str = "", action: Callable[[], None] = lambda: None) -> None:
+        """Call `action` once, at the next event of this name, in place of what was to be called at another.
+
+        The events are ``function`` (the program runs a function of TensorFlow) and ``traced`` (an execution
+        was traced). Without arguments, nothing is called.
+        """
+        self._next = event, action
+
+    def happens(self, event: str) -> None:
+        """Note an event."""
+        if self._next[0] == event:
+            (_, action), self._next = self._next, ("", lambda: None)
+            action()
 
     def changed(self) -> None:
         """Note that this process has moved."""

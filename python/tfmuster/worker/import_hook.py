@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import os
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,18 +15,30 @@ from typing import TYPE_CHECKING
 
 from ..cluster.spec import Task
 from ..cluster.tf_config import current_task, is_chief, keep_tf_config, workers_here, workers_together
-from ..environment import DISTRIBUTE_VARIABLE, IS_CHIEF_VARIABLE, SCALE_BATCH_VARIABLE, full_workers, is_on
+from ..environment import (
+    DISTRIBUTE_VARIABLE,
+    IS_CHIEF_VARIABLE,
+    PROCESS_VARIABLE,
+    SCALE_BATCH_VARIABLE,
+    full_workers,
+    is_on,
+)
 from ..errors import StrategyError
 from ..options.hints import Hint
+from ..system.activity import ACTIVITY
 from ..system.say import say
 from ..system.tensorflow_import import without_gc
-from ..tracking.live.states import State, say_phase, say_state
+from ..tracking.live.states import State, own_phase, say_state
 from ..words import language
 from . import reticulate
 from .joining_jax import patch_jax
 
 if TYPE_CHECKING:
     import keras
+
+
+#: The libraries of which the import is a phase of its own.
+_LIBRARIES = {"tensorflow": "TensorFlow", "jax": "JAX"}
 
 
 def install_import_hook(*, keras: bool = True) -> None:
@@ -37,12 +50,10 @@ def install_import_hook(*, keras: bool = True) -> None:
     ``keras`` is False. In any case, neither Keras 3 nor Keras 2 trains a model in one of several workers
     alone (see :mod:`tfmuster.keras_compat.runtime.alone`).
     """
-    if "tensorflow" not in sys.modules:
-        say_phase("importing")
     _after_import(
         {
             "tensorflow": _patch_tensorflow,
-            "jax": patch_jax,
+            "jax": _patch_jax,
             "keras": _prepare_keras if keras else _guard_keras,
             "tf_keras": _prepare_keras_2,
         }
@@ -96,6 +107,8 @@ class _AfterImport:
         execute = spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
+            if library := _LIBRARIES.get(name):
+                _say_before_training(State("importing", library=library))
             with without_gc(), _same_random_numbers():
                 execute(module)
             if then := self._after.pop(name, None):
@@ -120,7 +133,7 @@ def _patch_tensorflow() -> None:
     if (seed := job_seed()) is not None:
         seed_tensorflow(seed)
     keep_tf_config()
-    say_phase("starting")
+    _say_before_training(State("preparing"))
     hook_start()
     if "rpytools" in sys.modules:
         name_callers_in_r()
@@ -136,6 +149,20 @@ def _patch_tensorflow() -> None:
         from ..keras_compat.runtime.distribute import patch_default_strategy
 
         patch_default_strategy(after=say_distributed)
+
+
+def _patch_jax() -> None:
+    patch_jax()
+    _say_before_training(State("preparing"))
+
+
+def _say_before_training(state: State) -> None:
+    """Record what the worker does, unless it has begun to do more.
+
+    Keras on JAX may import TensorFlow while it trains, and so may other processes that the program starts.
+    """
+    if own_phase() in ("", "importing", "preparing") and os.environ.get(PROCESS_VARIABLE) == str(os.getpid()):
+        say_state(state)
 
 
 def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
@@ -212,7 +239,9 @@ def _joined() -> None:
 
     all_connected()
     reticulate.release()
-    say_phase("building")
+    say_state(State("building"))
+    # A loop of the program's own does not say that it computes.
+    ACTIVITY.at_next("function", lambda: say_state(State("running")))
 
 
 def _note_start() -> None:

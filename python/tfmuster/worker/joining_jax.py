@@ -52,7 +52,7 @@ def _join(task: Task, connect: Callable[[], None]) -> None:
     from ..keras_compat.agreement.waiting import monitor_jax
     from ..rendezvous.task.join import join_cluster
     from ..system.versions import installed_versions, jax_versions
-    from ..tracking.live.states import say_phase
+    from ..tracking.live.states import State, say_state
 
     if jax.config.jax_cpu_collectives_implementation is None:
         # Without it, CPUs of several processes can't add their gradients.
@@ -63,7 +63,7 @@ def _join(task: Task, connect: Callable[[], None]) -> None:
     join_cluster(task, versions={**installed_versions(), **jax_versions()}, guarded=False)
     connect()
     monitor_jax()
-    say_phase("building")
+    say_state(State("building"))
 
 
 def _wait_for_others() -> None:

@@ -86,6 +86,7 @@ def progress_callback(images_per_step: int | None = None) -> list[keras.callback
                 self._fit = next_fit()
             # The first step builds the graph, which can take long.
             say_state(State("tracing"))
+            ACTIVITY.at_next("traced", lambda: say_state(State("first step")))
 
         def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
             self._epoch, self._first = epoch + 1, None
@@ -95,6 +96,8 @@ def progress_callback(images_per_step: int | None = None) -> list[keras.callback
                 now = time.monotonic()
                 # Leave the first step out of the speed, because it may have built the graph.
                 if self._first is None:
+                    # A later graph is not that of the first step, such as that of a validation.
+                    ACTIVITY.at_next()
                     self._first = batch, now
                     self._shares.restart(now)
                 first, since = self._first

@@ -18,6 +18,7 @@ import pytest
 
 from support.launching import TFMUSTER, environment, nothing_left, only_run, tfmuster, wait_until, write
 from support.r import NEEDS_R
+from tfmuster import launch
 from tfmuster.system.terminal_text import visible
 from tfmuster.tracking.live.states import read_states
 from tfmuster.tracking.run import Run
@@ -249,8 +250,60 @@ def test_the_table_names_who_is_waited_for(tmp_path: Path) -> None:
     seen, code = in_terminal(tmp_path, "-n", 3, "train.py")
     shown = visible(seen.replace("\r", "").replace("\n", " "))
     assert code == 0
-    assert re.search(r"worker 1 +\S+ +waiting for worker 2 ", shown)
-    assert read_states(only_run(tmp_path))["worker 2"].text == "starting"
+    assert re.search(r"worker 1 +\S+ +waiting for worker 2  \d s", shown)
+    # From the first second on, the table moves.
+    assert {"0", "1", "2"} <= set(re.findall(r"worker 2 +\S+ +starting  (\d) s", shown))
+    assert read_states(only_run(tmp_path))["worker 2"].text == "connecting"
+
+
+MEET = (
+    "import time",
+    "from tfmuster.cluster.tf_config import current_task",
+    "from tfmuster.rendezvous.task.join import join_cluster",
+)
+
+
+def test_a_pipe_gets_a_line_each_ten_seconds_while_workers_start(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "train.py",
+        *(SAY, *MEET),
+        "task = current_task()",
+        "if task.index == 1: time.sleep(12)",
+        "else: print('line')",
+        "join_cluster(task)",
+        "say_state(State('training')); time.sleep(11)",
+    )
+    done = tfmuster("launch", "-n", 2, "train.py", cwd=tmp_path, limit=90)
+    assert done.returncode == 0, done.stderr
+    first, *later = [line for line in done.stderr.splitlines() if "starting for" in line]
+    waits = r"worker 0: waiting for worker 1; worker 1: (starting|running)"
+    assert re.fullmatch(rf"tfmuster: starting for 1\d s; {waits}", first)
+    # Only before all are there.
+    assert all("waiting for worker 1" in line for line in later) and len(later) <= 1
+    assert "tfmuster: starting" not in done.stdout
+
+
+def test_a_function_s_workers_tell_what_they_do_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def meet() -> None:
+        import time
+
+        from tfmuster.cluster.tf_config import current_task
+        from tfmuster.rendezvous.task.join import join_cluster
+
+        task = current_task()
+        assert task is not None
+        time.sleep(4 * task.index)
+        join_cluster(task)
+
+    monkeypatch.setattr("tfmuster.launcher.supervise.display._START_SECONDS", 1.0)
+    monkeypatch.chdir(tmp_path)
+    launch(meet, workers=2)
+    said = capfd.readouterr().err
+    assert "s; worker 0: waiting for worker 1; worker 1: starting\n" in said
+    assert re.search("starting for 1 s; worker 0, worker 1: starting\n", said)
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2)])

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ from tfmuster.launcher import launch
 from tfmuster.options.table import Control
 from tfmuster.system.interpreter import SITE
 from tfmuster.system.limits import usable_cores
+from tfmuster.tracking.live.states import read_events
 from tfmuster.tracking.run import Run
 from tfmuster.tracking.show.listing import find_run, runs_in
 
@@ -253,6 +255,31 @@ def test_more_processes_than_the_machine_carries_start_only_if_asked_for(tmp_pat
         with pytest.raises(LaunchError, match="To start all here, set oversubscribe=True"):
             launch(program, workers=many, wait=False)
         assert runs_in(tmp_path / "runs") == []
+
+
+def test_many_processes_start_a_few_at_a_time(tmp_path: Path) -> None:
+    """The next one starts when an earlier one has said something, or after half a second."""
+    at_once, many = 2 * usable_cores(), 2 * usable_cores() + 4
+    write(tmp_path, "train.py", "import time; time.sleep(0.3); print(time.time(), flush=True); time.sleep(4)")
+    write(tmp_path, "silent.py", "import time; time.sleep(4)")
+
+    def starts(program: str) -> list[float]:
+        done = tfmuster("launch", "-n", many, "--oversubscribe", program, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        events = read_events(next((tmp_path / "runs").glob(f"*-{program[:-3]}"))).values()
+        return sorted(event["time"] for row in events for event in row if event["phase"] == "started")
+
+    silent = starts("silent.py")
+    assert len(silent) == many
+    # The first ones do not wait for each other, and each later one does.
+    assert silent[at_once - 1] - silent[0] < 0.5
+    assert all(after - before >= 0.5 for before, after in pairwise(silent[at_once - 1 :]))
+    started = starts("train.py")
+    run = next((tmp_path / "runs").glob("*-train"))
+    said = [float(path.read_text()) for path in run.glob("logs/*.log")]
+    for number in range(at_once, many):
+        busy = number - sum(time < started[number] for time in said)
+        assert busy < at_once or started[number] - started[number - 1] >= 0.5
 
 
 @pytest.fixture

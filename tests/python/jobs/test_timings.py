@@ -8,7 +8,7 @@ import pytest
 
 from support.launching import only_run, tfmuster, write
 from tfmuster.cli.launch import seconds_to_first_step
-from tfmuster.tracking.live.states import read_shares
+from tfmuster.tracking.live.states import read_events, read_shares
 from tfmuster.tracking.run import Run
 
 pytestmark = pytest.mark.fresh
@@ -17,6 +17,11 @@ SPANS = (
     *("launcher", "interpreter", "import of TensorFlow", "program, to the rendezvous", "rendezvous"),
     *("strategy", "model and data", "first step"),
 )
+#: What the display shows one after the other, and the timeline of a report.
+PHASES = [
+    *("started", "importing", "preparing", "waiting", "joined", "building", "tracing", "first step"),
+    *("training", "trained", "done"),
+]
 
 
 def test_the_time_to_the_first_step_is_shown_part_by_part_and_who_waits_for_whom(tmp_path: Path) -> None:
@@ -53,6 +58,8 @@ def test_the_time_to_the_first_step_is_shown_part_by_part_and_who_waits_for_whom
         *parts, total = (column[worker] for column in columns)
         assert abs(sum(parts) - total) < 0.1
         assert 0 < parts[0] < 30
+    for events in read_events(only_run(tmp_path)).values():
+        assert [event["phase"] for event in events] == PHASES
     shares = read_shares(only_run(tmp_path))
     assert shares["worker 0"]["waits_for"] == "worker 1"
     assert 0.5 < shares["worker 0"]["wait_share"] <= shares["worker 0"]["sum_share"] <= 1

@@ -45,6 +45,8 @@ def _inside_tensorflow() -> Iterator[None]:
 
 def patch_waits() -> None:
     """Note from now on when this worker is inside TensorFlow. Call it when its strategy is made."""
+    import tensorflow as tf
+
     if ACTIVITY.watched:
         return
     ACTIVITY.watched = True
@@ -58,6 +60,8 @@ def patch_waits() -> None:
     def call(self: Any, *args: object, **kwargs: object) -> Any:
         if threading.get_ident() != main:
             return stock(self, *args, **kwargs)
+        if tf.executing_eagerly():
+            ACTIVITY.happens("function")
         with _inside_tensorflow():
             return stock(self, *args, **kwargs)
 

@@ -223,6 +223,7 @@ class Executions:
             return nothing, first.totals, tf.zeros(3, tf.float64)
 
         outputs, totals, sums = tf.cond(first.more, train, end)
+        ACTIVITY.happens("traced")
         return outputs, first if isinstance(iterator, tf.data.Iterator) else None, totals, sums
 
     def _batch_execution(self, part: LocalBatch, record: tf.Tensor) -> Tensors:

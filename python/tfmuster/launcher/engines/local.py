@@ -5,15 +5,12 @@ This works on Linux and macOS. On Windows, use WSL, in which TensorFlow runs on 
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Final
 
 from ...cluster.spec import Cluster, hosts_of
 from ...cluster.tf_config import task_variables
@@ -21,16 +18,15 @@ from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, KERAS_COMPAT_VARIA
 from ...errors import LaunchError
 from ...net.ports import check_loopback, held_ports
 from ...options import places
-from ...options.hints import Hint
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
-from ...system.limits import check_processes, free_memory, need_files, usable_cores
+from ...system.limits import check_processes, need_files
 from ...system.private_network import private_network
 from ...system.say import say
 from ...tracking.failure.failure import Failure
 from ...tracking.record.layout import file_stem
 from ...tracking.run import Run
-from ...words import Words
+from ..capacity import check_capacity
 from ..command import command_of, resolve_command
 from ..job import Job, begin_run
 from ..supervise.display import shown_path
@@ -42,14 +38,6 @@ from .base import Engine
 from .hosts import named_hosts, only_this_machine
 
 HOST = "127.0.0.1"
-
-_FOR_EACH_CORE: Final = 4
-#: Memory that a worker has for itself, in MB: without, and with a small model in TensorFlow 2.21 and Keras
-#: 3.15 (the private memory of workers on Debian 12).
-_PYTHON: Final = (6, 300)
-_R: Final = (40, 490)
-#: What a script that uses TensorFlow names. The scripts that call functions name tfmuster.
-_USES_TENSORFLOW: Final = re.compile(r"\b(tensorflow|keras3?|tfmuster|jax)\b")
 
 
 @dataclass(frozen=True)
@@ -69,7 +57,7 @@ class ThisMachine(Engine):
         if not self.where.isolated:
             check_loopback(HOST)
         if not self.where.oversubscribe:
-            check_capacity(job)
+            check_capacity(job.command[0], len(job.kinds))
         if self.where.warm:
             check_warm(job, command[0], waits=can_wait(command))
         warm_workers = warm_workers_for(command)
@@ -164,36 +152,3 @@ def _count(sizes: Mapping[str, int]) -> str:
     return ", ".join(
         f"{size} {names.get(name, name)}{'s' * (size > 1)}" for name, size in sizes.items() if size
     )
-
-
-def check_capacity(job: Job) -> None:
-    """Raise LaunchError if this machine has too few cores, or too little free memory, for all tasks."""
-    tasks, cores = len(job.kinds), usable_cores()
-    free, least = free_memory() >> 20, _least_memory(job.command[0])
-    most = min(_FOR_EACH_CORE * cores, free // least)
-    if tasks <= most:
-        return
-    if tasks > _FOR_EACH_CORE * cores:
-        found = f"processes: {tasks}, cores: {cores}, of which each carries {_FOR_EACH_CORE}"
-    else:
-        found = f"processes: {tasks}, of {least} MB or more each; free memory: {free} MB"
-    fewer = f"Start at most {most} processes" if most else "Free some memory"
-    raise LaunchError(
-        "This machine must carry all processes of a job.",
-        found=found,
-        fix=Words(
-            "{}, or use other machines. To start all here, set {}.", fewer, Hint("oversubscribe", True)
-        ),
-        reason="oversubscribed",
-    )
-
-
-def _least_memory(program: str) -> int:
-    """Return how many MB a process needs for its language, and for TensorFlow, Keras or JAX if named."""
-    suffix = Path(program).suffix.lower()
-    text = program
-    if suffix in (".py", ".r"):
-        with contextlib.suppress(OSError):
-            text = Path(program).read_text(encoding="utf-8", errors="replace")
-    alone, with_tensorflow = _R if suffix == ".r" else _PYTHON
-    return with_tensorflow if _USES_TENSORFLOW.search(text) else alone

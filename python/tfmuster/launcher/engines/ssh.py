@@ -196,7 +196,9 @@ def make_engine(where: places.Ssh) -> Engine:
             reason="hosts",
         )
     machines = named_hosts(where.hosts, where.hostfile)
-    return ThisMachine(hosts=machines) if only_this_machine(machines) else Ssh(where, machines)
+    if only_this_machine(machines):
+        return ThisMachine(places.Local(warm=where.warm, oversubscribe=where.oversubscribe), machines)
+    return Ssh(where, machines)
 
 
 def available(seconds: float) -> str:

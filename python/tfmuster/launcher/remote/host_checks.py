@@ -13,6 +13,7 @@ from ...options.hints import Hint
 from ...system.interpreter import r_version
 from ...system.versions import installed_versions
 from ...words import Code, Words
+from ..capacity import Capacity
 
 #: Difference of clocks above which there is a warning, in seconds.
 CLOCK_SECONDS = 5.0
@@ -22,13 +23,15 @@ _NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "python": "Python", "r":
 Hellos = Mapping[str, Mapping[str, Any]]
 
 
-def hosts_error(hellos: Hellos, names: Mapping[str, list[str]]) -> LaunchError | None:
+def hosts_error(
+    hellos: Hellos, names: Mapping[str, list[str]], tasks: Mapping[str, int] | None = None
+) -> LaunchError | None:
     """Make one error with the problems of all hosts; None if there are none.
 
     `hellos` has the answer of each host, or ``{"fault": ...}``, and `names` the names by which each host was
-    looked up, the best first.
+    looked up, the best first. `tasks` are the numbers of tasks that hosts must carry, if any must.
     """
-    findings = _findings(hellos, names)
+    findings = _findings(hellos, names, tasks or {})
     return refusal(findings, len(hellos)) if findings else None
 
 
@@ -65,7 +68,9 @@ def clock_warnings(hellos: Hellos) -> list[str]:
     ]
 
 
-def _findings(hellos: Hellos, names: Mapping[str, list[str]]) -> list[dict[str, str]]:
+def _findings(
+    hellos: Hellos, names: Mapping[str, list[str]], tasks: Mapping[str, int]
+) -> list[dict[str, str]]:
     findings = []
 
     def add(host: str, code: str, message: str, fix: str) -> None:
@@ -95,6 +100,11 @@ def _findings(hellos: Hellos, names: Mapping[str, list[str]]) -> list[dict[str, 
                 )
         if problem := hello["problem"]:
             add(host, problem["reason"], problem["found"] or problem["message"], _remote_fix(problem))
+        if host in tasks and (found := (capacity := Capacity(**hello["capacity"])).excess(tasks[host])):
+            most = capacity.most
+            fewer = f"start at most {most} processes there" if most else "free some memory there"
+            fix = Words("{}, or set {}", fewer, Hint("oversubscribe", True))
+            add(host, "oversubscribed", found, fix)
         if host not in reached:
             blind = [
                 other

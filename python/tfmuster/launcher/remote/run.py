@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -93,6 +94,15 @@ class RemoteJob:
         path = Path(self.job.command[0])
         is_sent = (self.where.copy or self.where.files) and path.suffix.lower() in SCRIPTS
         return script_to_send(path) if is_sent else None
+
+    def tasks_to_carry(self, places: Sequence[AgentPlace]) -> Mapping[str, int]:
+        """Return the number of tasks on each host that must be able to carry them.
+
+        A restart comes too late to refuse, and other engines than ssh choose the places themselves.
+        """
+        if self.attempt.number or getattr(self.where, "oversubscribe", True):
+            return {}
+        return Counter(place.host for place in places)
 
     def files(self) -> list[tuple[str, str]]:
         """Return the files to send. Raises LaunchError if one can't be sent."""
@@ -232,7 +242,7 @@ def _connected(
             # One of several connections to the same host may have failed.
             if "fault" not in by_host.get(place.host, {}):
                 by_host[place.host] = hello
-        if error := hosts_error(by_host, names):
+        if error := hosts_error(by_host, names, remote_job.tasks_to_carry(places)):
             if spares is not None:
                 # For another try without the hosts that can't take part.
                 spares.give_back(taken)

@@ -1,7 +1,7 @@
 """Show the workers' output while a job runs and, on a terminal, a table of the workers.
 
-The table is redrawn below the scrolling lines, and removed when the job ends. Without a terminal, only the
-lines are written, without escape codes.
+The table is redrawn below the scrolling lines, and removed when the job ends. Without a terminal, the lines
+are written without escape codes, and standard error gets signs of life.
 """
 
 from __future__ import annotations
@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 _EVERY_SECONDS = 0.5
 #: How often lines of epochs are looked for, where no table is shown.
 _EPOCHS_SECONDS = 1.0
-#: After how many seconds without a line a sign of life is written, where no table is shown.
+#: After how many seconds without a line a sign of life is given, where no table is shown.
 _SILENT_SECONDS = 60.0
+#: How often it is said what the workers do that start, where no table is shown. R's display has both, too.
+_START_SECONDS = 10.0
+#: How many workers are named that do the same.
+_MOST_NAMES = 4
 
 
 class Display:
@@ -65,11 +69,12 @@ class _Lines(Display):
 
 
 class _LineDisplay(_Lines):
-    """Writes lines as they come and, each minute, a sign of life if nothing else."""
+    """Writes lines as they come. Says on stderr what workers do while they start; later, after a silence."""
 
     def __init__(self, run_path: Path, chief: str) -> None:
         super().__init__(run_path, chief)
-        self._written = self._begun = time.monotonic()
+        self._written = self._told = self._begun = time.monotonic()
+        self._starts = True
 
     def line(self, text: str) -> None:
         self._written = time.monotonic()
@@ -84,9 +89,22 @@ class _LineDisplay(_Lines):
         if now >= self._next:
             self._next = now + _EPOCHS_SECONDS
             self._write_epochs()
-            if now >= self._written + _SILENT_SECONDS:
-                self.line(_sign_of_life(rows(), now - self._begun))
+            if self._starts or now >= self._written + _SILENT_SECONDS:
+                self._tell(rows(), now)
         sys.stdout.flush()
+
+    def _tell(self, rows: Sequence[Row], now: float) -> None:
+        # One that runs and says no more may start yet.
+        self._starts = any(state.starts or state.phase == "running" for *_, state in rows)
+        if (text := _start_text(rows, now - self._begun)) is not None:
+            due = now >= self._told + _START_SECONDS
+        else:
+            text, due = _sign_of_life(rows, now - self._begun), now >= self._written + _SILENT_SECONDS
+        if due:
+            self._written = now
+            self._told += (now - self._told) // _START_SECONDS * _START_SECONDS
+            sys.stdout.flush()
+            say(text)
 
     def close(self) -> None:
         self._write_epochs()
@@ -107,6 +125,21 @@ def _sign_of_life(rows: Sequence[Row], seconds: float) -> str:
     return f"tfmuster: running for {in_words(seconds)}; {about}"
 
 
+def _start_text(rows: Sequence[Row], seconds: float) -> str | None:
+    """Say what the workers do that start, in a job that has run for so long; None if there are none."""
+    tasks: dict[str, list[str]] = {}
+    for task, _, state in rows:
+        if state.seconds is not None:
+            tasks.setdefault(visible(state.text_of_start), []).append(visible(task))
+    doing = "; ".join(f"{_some(names)}: {text}" for text, names in tasks.items())
+    return f"tfmuster: starting for {seconds:.0f} s; {doing}" if doing else None
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
 class _NotebookDisplay(_LineDisplay):
     """Writes lines as they come, and shows a table of the workers above them in a notebook."""
 
@@ -121,6 +154,9 @@ class _NotebookDisplay(_LineDisplay):
             self._next_table = time.monotonic() + _EVERY_SECONDS
             self._replace(table_html(rows(), time.monotonic() - self._begun))
         super().look(rows)
+
+    def _tell(self, rows: Sequence[Row], now: float) -> None:
+        """Say nothing: the table is shown."""
 
     def close(self) -> None:
         super().close()
@@ -232,8 +268,9 @@ def progress_snapshot(rows: Sequence[Row], run_path: Path, seconds: float) -> di
 
     ``phase``, ``text``, ``text_beside_bar`` (without what the bar shows), ``epoch``, ``epochs``, ``step`` and
     ``steps`` (numbers or None) are of the first task that waits, else trains, else the first. ``epoch_lines``
-    has a line for each finished epoch that no worker has shown. ``sign_of_life`` is for a silent display
-    without a bar; None without workers.
+    has a line for each finished epoch that no worker has shown. Two are for a display without a bar:
+    ``start`` says what the workers do that start, and is None without any; ``sign_of_life`` is for one that
+    is silent, and None without workers.
     """
     _, _, state = _foremost(rows)
     return {
@@ -245,6 +282,7 @@ def progress_snapshot(rows: Sequence[Row], run_path: Path, seconds: float) -> di
         "step": state.step,
         "steps": state.steps,
         "epoch_lines": [epoch_line(values) for values in read_metrics(run_path) if not values.get("shown")],
+        "start": _start_text(rows, seconds),
         "sign_of_life": _sign_of_life(rows, seconds) if rows else None,
     }
 

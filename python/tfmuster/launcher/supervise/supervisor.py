@@ -41,6 +41,7 @@ from ...tracking.record.recording import record_end, record_status
 from ...tracking.run import Run
 from ...tracking.show.fold import Fold
 from ...tracking.show.report import ReportRenewal
+from ..capacity import start_pace
 from .display import display
 from .restarts import Attempt, PreemptionOrders
 from .spares import Waiting
@@ -105,8 +106,7 @@ class Supervisor:
         try:
             forget_states(self._run.path)
             forget_orders(self._run.path)
-            for placement in self._placements:
-                self._workers.append(self._start(placement))
+            self._start_all()
             try:
                 record_status(self._run.path, state="running", tasks=self._tasks())
             except OSError as full:
@@ -145,6 +145,23 @@ class Supervisor:
             if self._spares is not None:
                 self._spares.refill(self._placements)
         return failure
+
+    def _start_all(self) -> None:
+        """Start all processes, unless one fails before. Many on this machine start a few at a time."""
+        at_once, seconds = start_pace(self._placements)
+        for placement in self._placements:
+            until = time.monotonic() + seconds
+            while placement.start is None and time.monotonic() < until and self._silent() >= at_once:
+                self._pump(_LOOK_SECONDS)
+                self._collect()
+            if any(worker.failed for worker in self._workers):
+                return
+            self._workers.append(self._start(placement))
+
+    def _silent(self) -> int:
+        """Return how many processes have neither printed a line nor begun to do more than to import."""
+        states = read_states(self._run.path)
+        return sum(worker.doing(states).phase in ("starting", "importing") for worker in self._workers)
 
     def _start(self, placement: Placement) -> WorkerProcess:
         stem = file_stem(placement.task)

@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,7 +20,7 @@ from ...system.terminal_text import Lines
 from ...tracking.failure.error_file import UNPRINTED
 from ...tracking.failure.failure import FROZEN, LAST_LINES, Failure
 from ...tracking.failure.texts import HEADER, without_traceback
-from ...tracking.live.states import State
+from ...tracking.live.states import UNSEEN_ENDS, State
 from ...tracking.record.layout import PREEMPTED, read_json
 
 #: Tasks that serve others, and are ended when the others have finished.
@@ -33,6 +33,8 @@ FROZEN_SECONDS = 10.0
 _SUSPECT_SECONDS = 3.0
 #: How long a worker that has printed a traceback may take to end, in seconds. Otherwise it continues.
 _HELD_SECONDS = 2.0
+#: For how long a phase is shown whose end is not seen in every program, in seconds.
+_UNSEEN_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,10 @@ class WorkerProcess:
     lost: bool = False
     #: Whether it has ended after a checkpoint because of a shutdown signal.
     left: bool = False
+    #: Its phase when it was last looked at, since when, and whether it has trained.
+    phase: str = "starting"
+    phase_since: float = field(default_factory=time.monotonic)
+    has_trained: bool = False
 
     @property
     def task(self) -> str:
@@ -180,7 +186,16 @@ class WorkerProcess:
             return State(self.state())
         if self.stopped_for > _SUSPECT_SECONDS:
             return State("stopped")
-        return states.get(self.task) or State("running" if self.last_lines else "starting")
+        state = states.get(self.task) or State("running" if self.last_lines else "starting")
+        now = time.monotonic()
+        if state.phase != self.phase:
+            self.phase, self.phase_since = state.phase, now
+        self.has_trained = self.has_trained or not (state.starts or state.phase == "running")
+        if self.has_trained or not state.starts:
+            return state
+        if state.phase in UNSEEN_ENDS and now - self.phase_since > _UNSEEN_SECONDS:
+            return State("running")
+        return replace(state, seconds=now - self.phase_since)
 
     def status(self) -> dict[str, Any]:
         """Return its entry in ``status.json``."""

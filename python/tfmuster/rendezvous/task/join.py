@@ -24,7 +24,7 @@ from ...system.say import say
 from ...system.user_code import ipython_shell
 from ...tracking.failure.error_file import leave_note
 from ...tracking.live.stacks import BUSY_SECONDS, write_busy_stacks, write_own_stacks
-from ...tracking.live.states import State, say_phase, say_state, say_waiting
+from ...tracking.live.states import State, say_state, say_waiting
 from ..failures import STALLED, failure_text
 from ..preemption import PREEMPTION
 from ..seeding import take_seed
@@ -64,7 +64,7 @@ def join_cluster(
     current = ControlChannel.current()
     if current is not None and current.active and current in _joined:
         return current
-    say_phase("waiting")
+    say_state(State("waiting"))
     # A launcher has done so for its workers. Those that were started in another way need it, too.
     os.environ |= proxy_exceptions(os.environ, hosts_of(task.cluster))
     try:
@@ -86,8 +86,7 @@ def join_cluster(
             from ...keras_compat.runtime.servers import release_lock_at_start
 
             release_lock_at_start(wait_for_chief)
-    say_state(State("starting"))
-    say_phase("joined")
+    say_state(State("joined"))
     if control.active:
         _joined[:] = [control]
         control.on_failure(_report_failure)

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ...cluster.tf_config import current_task
 from ...errors import TfmusterError
@@ -39,6 +39,19 @@ from ..record.layout import (
 _MOST_NAMES, _MOST_METRICS = 8, 2
 #: Smallest share of the time for which it is said that a task waits for another.
 _LEAST_WAIT = 0.1
+#: What a task does in each phase before it trains, in words; "waiting" also names the missing tasks.
+_STARTING: Mapping[str, str] = {
+    "starting": "starting",
+    "importing": "importing {library}",
+    "preparing": "preparing",
+    "waiting": "waiting",
+    "joined": "connecting",
+    "building": "making the model",
+    "tracing": "tracing",
+    "first step": "running its first step",
+}
+#: Phases whose end is not seen in every program: others than Keras's `fit` may compute.
+UNSEEN_ENDS: Final = ("starting", "preparing", "building")
 #: Fields that say how fast a task trains.
 SPEEDS = ("steps_per_second", "images_per_second")
 _phases: dict[Path, str] = {}
@@ -48,10 +61,14 @@ _phases: dict[Path, str] = {}
 class State:
     """The state of a task."""
 
-    #: ``waiting``, ``starting``, ``tracing``, ``training``, ``trained``, ``testing``, ``evaluating`` or
-    #: ``serving``. Its supervisor also knows ``running``, ``stopped``, ``done``, ``failed``, ``ended`` and
-    #: ``lost``.
+    #: ``importing``, ``preparing``, ``waiting``, ``joined``, ``building``, ``tracing``, ``first step``,
+    #: ``training``, ``trained``, ``testing``, ``evaluating``, ``serving`` or ``running``. Its supervisor also
+    #: knows ``starting``, ``stopped``, ``done``, ``failed``, ``ended`` and ``lost``.
     phase: str
+    #: For how long it has been in a phase before it trains, in seconds. Only its supervisor knows that.
+    seconds: float | None = None
+    #: The library that it imports, such as ``TensorFlow``.
+    library: str = ""
     #: Current epoch, from 1, and number of epochs.
     epoch: int | None = None
     epochs: int | None = None
@@ -104,16 +121,29 @@ class State:
         return {name: value for name, value in values.items() if value not in (None, "", (), {})}
 
     @property
+    def starts(self) -> bool:
+        """Whether the task does not train yet."""
+        return self.phase in _STARTING
+
+    @property
     def text(self) -> str:
         """Describe the state in one line."""
-        if self.phase == "waiting":
-            return self._waiting_text()
+        if self.starts:
+            for_seconds = [] if self.seconds is None else [f"{self.seconds:.0f} s"]
+            return "  ".join([self.text_of_start, *for_seconds])
         if self.phase == "stopped":
             return "stopped by a signal"
         if self.phase == "trained":
             return self.phase
         step = [f"step {_of(self.step, self.steps)}"] if self.step is not None else []
         return "  ".join([self.phase, *self._epoch_text(), *step, *self._figures()])
+
+    @property
+    def text_of_start(self) -> str:
+        """Describe what a task does that starts, without its time."""
+        if self.phase == "waiting" and self.waiting:
+            return self._waiting_text()
+        return _STARTING.get(self.phase, self.phase).replace("{library}", self.library).rstrip()
 
     @property
     def text_beside_bar(self) -> str:
@@ -140,8 +170,6 @@ class State:
         return self.waits_for if (self.wait_share or 0) >= _LEAST_WAIT else ""
 
     def _waiting_text(self) -> str:
-        if not self.waiting:
-            return self.phase
         shown = ", ".join(self.waiting[:_MOST_NAMES])
         if self.address:
             return f"waiting for {shown}, the chief, at {self.address}: {self.reason}"
@@ -195,10 +223,10 @@ def _in_json(value: object) -> object:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def say_phase(phase: str) -> None:
-    """Record the start of a phase for the timeline, without changing the state that is shown."""
-    if path := own_state_path():
-        _note_phase(path, phase)
+def own_phase() -> str:
+    """Return the phase that this process has recorded last; "" without one."""
+    path = own_state_path()
+    return _phases.get(path, "") if path else ""
 
 
 def _note_phase(path: Path, phase: str, measured: Mapping[str, object] | None = None) -> None:
@@ -210,18 +238,18 @@ def _note_phase(path: Path, phase: str, measured: Mapping[str, object] | None = 
 
 def say_waiting(progress: Mapping[str, Any]) -> None:
     """Record which tasks the rendezvous waits for, from its progress report."""
-    say_state(waiting_state(progress) if progress.get("waiting") else State("starting"))
+    say_state(waiting_state(progress))
 
 
 def waiting_state(progress: Mapping[str, Any]) -> State:
     """Return the state of a task in the rendezvous.
 
-    `progress` has ``waiting`` (names of tasks), and while the chief can't be reached its ``address`` and the
-    ``reason``.
+    `progress` has ``waiting`` (names of tasks, if any), and while the chief can't be reached its ``address``
+    and the ``reason``.
     """
     return State(
         "waiting",
-        waiting=tuple(map(str, progress["waiting"])),
+        waiting=tuple(map(str, progress.get("waiting", ()))),
         address=str(progress.get("address", "")),
         reason=str(progress.get("reason", "")),
     )

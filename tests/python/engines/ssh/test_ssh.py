@@ -25,6 +25,7 @@ from support.r import NEEDS_R
 from tfmuster.launcher.engines.hosts import Host
 from tfmuster.launcher.engines.ssh import Ssh
 from tfmuster.options import places
+from tfmuster.system.limits import usable_cores
 from tfmuster.tracking.lifecycle.preemption import can_save
 from tfmuster.tracking.run import Run
 
@@ -73,6 +74,22 @@ class TestFourHosts:
         assert read_json(run / "run.json")["cluster"] == seen[0][3]["cluster"]
         assert read_json(run / "status.json")["state"] == "done"
         assert f"tfmuster: 4 tasks on node1, node2, node4; run directory runs/{run.name}\n" in done.stderr
+
+    def test_more_tasks_than_a_host_carries_start_only_if_asked_for(self, network: Network) -> None:
+        put(network, "hello.py", "print('hello')")
+        cores, many = usable_cores(), 4 * usable_cores() + 1
+        hosts = ("-H", f"node1,node2:{many}")
+        done = network.launch(*hosts, "hello.py")
+        assert done.returncode == 2
+        assert (
+            "Error: 1 of the 2 hosts can't take part.\n"
+            f"  found: node2: processes: {many}, cores: {cores}, of which each carries 4\n"
+        ) in done.stderr
+        assert re.search(r"  to do: node2: start at most \d+ processes there, or set --oversub", done.stderr)
+        assert not (network.work / "runs").exists()
+        done = network.launch(*hosts, "--oversubscribe", "hello.py")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("hello") == many + 1
 
     @pytest.mark.skipif("FORK_SERVERS" not in os.environ, reason="programs are not forked here")
     def test_forked_programs_are_on_their_machines(self, network: Network) -> None:

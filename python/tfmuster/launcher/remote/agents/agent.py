@@ -5,8 +5,8 @@ connects to the launcher (:mod:`.call_home`). At the other end is :mod:`.proxy`.
 :mod:`tfmuster.net.channel`:
 
 1. The launcher sends the script, if needed, and ``ask``: what to run, and where. The agent answers with
-   ``hello``: versions, the clock, a reserved port, the names of the hosts that can be looked up here, and why
-   the program can't run, if it can't.
+   ``hello``: versions, the clock, a reserved port, the names of the hosts that can be looked up here, its
+   cores and free memory, and why the program can't run, if it can't.
 2. If the run has files from which its chief continues, the launcher sends ``continue`` to the chief's agent.
    The agent answers with ``shares``: whether it shares the launcher's run directory. If not, the launcher
    sends these files and ``continued``, and the agent answers with ``ready`` when it has them.
@@ -39,6 +39,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import asdict
 from pathlib import Path
 
 from .... import __version__
@@ -49,6 +50,7 @@ from ....net.ports import held_ports
 from ....system.interpreter import r_version
 from ....system.processes import adopt_orphans, dismiss_guard, start_guard
 from ....system.versions import installed_versions
+from ...capacity import capacity_for
 from ...supervise.time_limits import AGENT_LAST_WORDS, BEAT, SILENT
 from ..agent_connection import PREAMBLE, Way, agent_channel
 from ..files import RUN, WORK, Arriving, DamagedError, Message, not_kept
@@ -142,6 +144,7 @@ class Agent:
             "time": time.time(),
             "names": known_names(ask["names"], ask["host"]),
             "problem": problem,
+            "capacity": asdict(capacity_for(ask["script"] or ask["command"][0])),
         }
 
     def _write(self, frame: Frame) -> None:

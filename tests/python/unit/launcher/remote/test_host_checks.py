@@ -96,6 +96,23 @@ class TestAnswers:
             assert error is not None
             assert f"b: Python 3.1, the others Python {own}" in str(error)
 
+    def test_a_host_that_does_not_carry_its_tasks(self) -> None:
+        small = hello(capacity={"cores": 2, "free": 700, "least": 300})
+        large = hello(capacity={"cores": 16, "free": 64_000, "least": 300})
+        hellos = {"a": small, "b": large, "c": hello()}
+        assert hosts_error(hellos, NAMES, {"a": 2, "b": 64}) is None
+        assert hosts_error(hellos, NAMES) is None
+        error = hosts_error(hellos, NAMES, {"a": 3, "b": 65})
+        assert str(error) == (
+            "2 of the 3 hosts can't take part.\n"
+            "  found: a: processes: 3, of 300 MB or more each; free memory: 700 MB\n"
+            "         b: processes: 65, cores: 16, of which each carries 4\n"
+            "  to do: a: start at most 2 processes there, or set --oversubscribe\n"
+            "         b: start at most 64 processes there, or set --oversubscribe"
+        )
+        assert error is not None
+        assert {finding["code"] for finding in error.fields["findings"]} == {"oversubscribed"}
+
     def test_clocks(self) -> None:
         assert clock_warnings({"a": hello(ahead=7.0), "b": hello(ahead=-7300.0), "c": hello(ahead=4.0)}) == [
             "the clock of a is 7 s ahead; the times in its log are by that clock.",

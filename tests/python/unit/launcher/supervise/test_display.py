@@ -29,4 +29,8 @@ def test_a_progress_bar_gets_the_fields_of_one_task(tmp_path: Path) -> None:
     assert progress_snapshot(rows, tmp_path, 61)["sign_of_life"] == (
         "tfmuster: running for 1 min 1 s; worker 0: training  epoch 2/3  step 4/9  loss 2.0000"
     )
+    assert progress_snapshot(rows, tmp_path, 61)["start"] is None
+    rows = [("worker 0", "h", State("building", seconds=3.0))]
+    told = "tfmuster: starting for 61 s; worker 0: making the model"
+    assert progress_snapshot(rows, tmp_path, 61)["start"] == told
     assert snapshot() == ("", "", "", *nowhere)

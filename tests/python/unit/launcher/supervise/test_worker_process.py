@@ -12,6 +12,7 @@ import pytest
 
 from tfmuster.launcher.supervise import worker_process
 from tfmuster.launcher.supervise.worker_process import Placement, WorkerProcess
+from tfmuster.tracking.live.states import State
 
 
 @pytest.fixture
@@ -58,3 +59,22 @@ def test_a_step_of_the_clock_is_no_time_in_which_a_worker_lingers(
     assert not worker.lingers()
     clocks.steady += 2
     assert worker.lingers()
+
+
+def test_the_phases_of_a_start_are_timed(worker: WorkerProcess, clocks: SimpleNamespace) -> None:
+    worker.phase_since = clocks.steady
+
+    def after(seconds: float, phase: str = "") -> str:
+        clocks.steady += seconds
+        return worker.doing({"worker 0": State(phase)} if phase else {}).text
+
+    assert after(3) == "starting  3 s"
+    assert after(1, "importing") == "importing  0 s"
+    assert after(90, "importing") == "importing  90 s"
+    assert after(1, "building") == "making the model  0 s"
+    assert after(59, "building") == "making the model  59 s"
+    # A loop of the program's own may train for long.
+    assert after(2, "building") == "running"
+    assert after(1, "training") == "training"
+    # Another call of `fit` is no start of the job.
+    assert after(1, "tracing") == "tracing"

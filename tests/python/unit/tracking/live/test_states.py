@@ -33,7 +33,7 @@ from tfmuster.worker.progress import progress_callback
             {"text": "…", "waiting": [f"worker {i}" for i in range(10)]},
             f"waiting for {', '.join(f'worker {i}' for i in range(8))} and 2 more",
         ),
-        ({"text": "all 4 tasks are here", "waiting": []}, "starting"),
+        ({"text": "all 4 tasks are here", "waiting": []}, "waiting"),
     ],
 )
 def test_who_is_waited_for(task: Path, progress: dict, words: str) -> None:
@@ -141,6 +141,9 @@ def test_what_is_no_state_says_nothing(task: Path, content: str) -> None:
         (State("stopped"), "stopped by a signal", "stopped by a signal"),
         (State("waiting", waiting=("worker 2",)), "waiting for worker 2", "waiting for worker 2"),
         (State("tracing"), "tracing", "tracing"),
+        (State("importing", library="JAX", seconds=3.4), "importing JAX  3 s", "importing JAX  3 s"),
+        (State("first step", seconds=0.5), "running its first step  0 s", "running its first step  0 s"),
+        (State("running"), "running", "running"),
     ],
 )
 def test_a_state_in_words(state: State, text: str, beside_bar: str) -> None:

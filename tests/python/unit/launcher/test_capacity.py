@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tfmuster.errors import LaunchError
-from tfmuster.launcher.engines import local as capacity
+from tfmuster.launcher import capacity
 from tfmuster.launcher.job import Job
+from tfmuster.launcher.supervise.worker_process import Placement
 from tfmuster.system.limits import free_memory
 from tfmuster.words import speaking
 
@@ -46,12 +47,22 @@ def _two_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 )
 def test_what_two_cores_carry(job: Job, found: str | None, fix: str) -> None:
     if found is None:
-        capacity.check_capacity(job)
+        capacity.check_capacity(job.command[0], len(job.kinds))
         return
     with pytest.raises(LaunchError) as refused, speaking("shell"):
-        capacity.check_capacity(job)
+        capacity.check_capacity(job.command[0], len(job.kinds))
     assert refused.value.fields["reason"] == "oversubscribed"
     assert (refused.value.found or "").startswith(found) and str(refused.value.fix).startswith(fix)
+
+
+def test_many_processes_start_a_few_at_a_time_within_the_time_limit() -> None:
+    def pace(count: int, **env: str) -> tuple[int, float]:
+        return capacity.start_pace([Placement("worker 0", True, ("true",), env)] * count)
+
+    assert pace(4) == pace(5) == (4, 0.5)
+    # Not more than a quarter of the limit in sum.
+    assert pace(64) == (4, 15 / 60)
+    assert pace(14, TFMUSTER_START_TIMEOUT="8") == (4, 0.2)
 
 
 def group(folder: Path, **files: object) -> None:
