@@ -16,7 +16,7 @@ from ...words import Code, Words, language
 from .. import seams
 from ..process import PROCESS, keras_backend, multi_worker, spans_all_processes
 from ..step_rows import is_one_process
-from .scopes import adopt
+from .scopes import adopt, refuse_plain
 
 if TYPE_CHECKING:
     import keras
@@ -112,6 +112,7 @@ def _under_tensorflow(trained: keras.Model | keras.optimizers.Optimizer, call: s
         strategy = tf.distribute.get_strategy()
         if multi_worker(strategy) and tf.distribute.in_cross_replica_context():
             return LOOP_ALONE
+        refuse_plain(seams.TRAINED_VARIABLES.of(trained, None) or ())
         if not tf.distribute.has_strategy() and _on_parameter_servers(trained):
             return ""
     else:

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ...errors import StrategyError
+from ...errors import StrategyError, TfmusterError
 from ...system.activity import ACTIVITY
 from ...system.say import say
 from ...system.user_code import LIBRARY, user_line
@@ -40,9 +40,10 @@ from .. import seams
 from ..agreement.refusals import tasks_text
 from ..agreement.samples import close
 from ..agreement.state import size_of
-from ..process import PROCESS, multi_worker
+from ..process import PROCESS, multi_worker, tell
 from ..step_rows import is_one_process
 from .alone import LOOP_ALONE, refuse_loop
+from .scopes import variable_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -97,7 +98,7 @@ def patch_loops(workers: Callable[[], int]) -> None:
     def gradient(self: Any, target: object, sources: object, *args: object, **kwargs: object) -> Any:
         if is_one_process() or (count := workers()) < 2:
             return stock(self, target, sources, *args, **kwargs)
-        variables = [_variable_of(source) for source in tf.nest.flatten(sources)]
+        variables = [variable_of(source) for source in tf.nest.flatten(sources)]
         strategy = tf.distribute.get_strategy()
         in_scope = multi_worker(strategy) and tf.distribute.in_cross_replica_context()
         if in_scope and any(isinstance(entry, tf.distribute.DistributedValues) for entry in variables):
@@ -115,12 +116,6 @@ def patch_loops(workers: Callable[[], int]) -> None:
     def summing(self: Any, *args: object, **kwargs: object) -> Any:
         PROCESS.adds_up = True
         return all_reduce(self, *args, **kwargs)
-
-
-def _variable_of(source: Any) -> Any:
-    """Return TensorFlow's variable of one of Keras, and anything else as it is."""
-    value = getattr(source, "value", source)
-    return source if callable(value) else value
 
 
 def _mark(variable: Any, gradient: Any) -> None:
@@ -153,14 +148,7 @@ def _mark(variable: Any, gradient: Any) -> None:
             seams.ADD_OP_CALLBACK.get()(_follow)
 
 
-def _follow(
-    kind: str,
-    inputs: tuple[Any, ...],
-    _: object,
-    outputs: tuple[Any, ...],
-    *more: Any,
-    **named: Any,
-) -> None:
+def _follow(kind: str | bytes, inputs: Any, _: object, outputs: Any, *more: Any, **named: Any) -> None:
     """See what an operation makes of gradients. TensorFlow calls it after each of them.
 
     It passes the name of the operation and its graph in one way or the other, and no graph in eager mode.
@@ -170,6 +158,17 @@ def _follow(
     if _following.operations > _MOST_OPERATIONS and graph is None:
         _stop()
         return
+    try:
+        _see(kind if isinstance(kind, str) else kind.decode(), inputs, outputs, name, graph)
+    except TfmusterError:
+        raise
+    except Exception as error:
+        # The program is right without this, too.
+        _stop()
+        tell("own variables", f"gradients are not followed any more: {error!r}")
+
+
+def _see(kind: str, inputs: Any, outputs: Any, name: str | None, graph: Any) -> None:
     if kind.startswith("__inference_"):
         _mark_results(kind, outputs)
         return
@@ -285,8 +284,10 @@ def _compare() -> None:
     if not values or answer.absent:
         return
     for difference in answer.differences:
-        sizes = [str(value) for value, _ in difference.values]
-        if difference.name in values and not all(close(sizes[0], size) for size in sizes[1:]):
+        sizes = [value for value, _ in difference.values]
+        # One worker alone may fit something, such as a temperature.
+        trained_by_all = all(isinstance(size, str) for size in sizes)
+        if trained_by_all and not all(close(sizes[0], size) for size in sizes[1:]):
             others = tasks_text(task for _, tasks in difference.values[1:] for task in tasks)
             raise _at_end(f"{difference.name} of {others} differs from that of {difference.values[0][1][0]}")
     if ACTIVITY.executions == 0:
