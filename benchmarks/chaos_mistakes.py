@@ -19,7 +19,7 @@ from pathlib import Path
 
 LAUNCH = (sys.executable, "-m", "tfmuster", "launch", "-n", "2")
 #: After how many seconds a job that does not end is one that does not survive.
-LIMIT = 120.0
+LIMIT = 300.0
 #: A program that trains; `{}` is what one worker does before it makes its model.
 _TRAINS = """
 import json, os, sys, time
@@ -120,7 +120,9 @@ MISTAKES = {
         r"worker 0 \| trained.*done in",
         0,
         _TRAINS.format(""),
-        environment=tuple((name, "http://127.0.0.1:9") for name in ("http_proxy", "https_proxy", "grpc_proxy")),
+        environment=tuple(
+            (name, "http://127.0.0.1:9") for name in ("http_proxy", "https_proxy", "grpc_proxy")
+        ),
     ),
     "exits 0 early": Mistake(
         r"worker 1 on \S+ (failed|ended|finished).*(before|wait)",
@@ -144,7 +146,9 @@ MISTAKES = {
         meanwhile=lambda folder: (folder / "runs").rename(folder / "renamed"),
     ),
     "/proc hidden": Mistake(
-        r"The processes of this machine must be visible\.\n  found: /proc is not mounted", 2, launch=_hide_proc()
+        r"The processes of this machine must be visible\.\n  found: /proc is not mounted",
+        2,
+        launch=_hide_proc(),
     ),
     "lo down": Mistake(
         r"must reach each other at 127\.0\.0\.1\.\n  found: ", 2, launch=("unshare", "--net", *LAUNCH)
