@@ -27,12 +27,12 @@ ssh, an agent, the ssh server's process for it, or a spare process there. The ot
 `--min-workers 1` and `--grow`, and lose hosts: one or two at once for good, or one that comes back when the
 job has continued without it.
 
-Before that, each of the mistakes and surroundings of chaos_mistakes.py gets N jobs of its own (`--mistakes`, by
-default one each): a script that launches itself, a proxy in the environment, a worker that exits with 0 or
+Before that, each of the mistakes and surroundings of chaos_mistakes.py gets N jobs of its own (`--mistakes`,
+by default one each): a script that launches itself, a proxy in the environment, a worker that exits with 0 or
 hangs before its model exists, a report of torn files, a FIFO and a sparse file in the folder of runs, a run
 directory that is renamed meanwhile, /proc hidden, the loopback device down, output through `head`, a hostfile
-that is missing, and Ctrl-C during imports. These are survived if the job ends in time, with the right code and
-sentence, or trains, and no process is left.
+that is missing, and Ctrl-C during imports. These are survived if the job ends in time, with the right code
+and sentence, or trains, and no process is left.
 
 Half of the moments are in the start of an attempt, half in its training. A fault is survived if the launcher
 names that worker and starts all again, if the job says that it was saved or, told on a full disk, that it was

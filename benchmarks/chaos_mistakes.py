@@ -35,7 +35,7 @@ with strategy.scope():
 model.fit(np.ones((64, 4)), np.ones((64, 1)), verbose=0)
 print("trained")
 """
-_WAITS = "import time\nprint('begins', flush=True)\ntime.sleep(8)\nprint('trained', flush=True)\n"
+_WAITS = "import time\nprint('begins', flush=True)\ntime.sleep(20)\nprint('trained', flush=True)\n"
 
 
 @dataclass
@@ -66,7 +66,7 @@ def _command(folder: Path, *words: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=LIMIT / 2,
         check=False,
     )
     return done.stdout if done.returncode == 0 else done.stderr
@@ -142,7 +142,7 @@ MISTAKES = {
     "run renamed": Mistake(
         r"The run directory must stay where it is while the job runs\.",
         2,
-        _WAITS.replace("8", "60"),
+        _WAITS.replace("20", "200"),
         meanwhile=lambda folder: (folder / "runs").rename(folder / "renamed"),
     ),
     "/proc hidden": Mistake(

@@ -325,10 +325,10 @@ class ControlChannel:
         else:
             try:
                 ACTIVITY.before_end()
-            except TfmusterError as error:
+            except TfmusterError as refusal:
                 # Python has no way to fail here; its hook notes the error as that of any program.
                 with contextlib.suppress(SystemExit):
-                    sys.excepthook(type(error), error, error.__traceback__)
-                self.report_exception(error)
-                exit_as(error.exit_code)
+                    sys.excepthook(type(refusal), refusal, refusal.__traceback__)
+                self.report_exception(refusal)
+                exit_as(refusal.exit_code)
             self.done()
