@@ -125,7 +125,7 @@ MISTAKES = {
         ),
     ),
     "exits 0 early": Mistake(
-        r"worker 1 on \S+ (failed|ended|finished).*(before|wait)",
+        r"worker 0 still needs worker 1, which finished its program",
         1,
         _TRAINS.format("if index == 1: sys.exit(0)"),
     ),
