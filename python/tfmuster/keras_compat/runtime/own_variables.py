@@ -122,15 +122,14 @@ def _mark(variable: Any, gradient: Any) -> None:
     """Begin to follow a gradient, if its variable is one that this worker could train alone."""
     import tensorflow as tf
 
-    of_all = isinstance(variable, tf.distribute.DistributedValues)
-    strategy = tf.distribute.get_strategy()
-    if not getattr(variable, "trainable", False) or (of_all and multi_worker(strategy)):
+    distributed = isinstance(variable, tf.distribute.DistributedValues)
+    of_all = distributed and multi_worker(variable.distribute_strategy)
+    if not getattr(variable, "trainable", False) or (of_all and multi_worker(tf.distribute.get_strategy())):
         # In strategy.run(), TensorFlow lets nobody assign to a variable of all workers unless it adds up.
         return
-    if of_all:
+    own = variable
+    if distributed:
         (own, *_) = variable.distribute_strategy.experimental_local_results(variable)
-    else:
-        own = variable
     if not isinstance(own, tf.Variable) or "/job:ps" in str(own.device):
         return
     key = id(own.handle)
