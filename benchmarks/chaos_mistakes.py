@@ -130,7 +130,7 @@ MISTAKES = {
         _TRAINS.format("if index == 1: sys.exit(0)"),
     ),
     "hangs early": Mistake(
-        r"worker 1 .*(stalled|has not|does not|waits?).*train\.py, line 9",
+        r"worker 1 on \S+ failed.*stalled: .*train\.py, line 8: if index == 1",
         1,
         _TRAINS.format("if index == 1: time.sleep(900)"),
         arguments=("--stall-timeout", "10", "train.py"),
