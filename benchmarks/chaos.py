@@ -2,7 +2,7 @@
 
     export PYTHONPATH=tests/python  # machines of the tests
     python benchmarks/chaos.py [--workers 2] [--faults 30] [--per-job 5] [--minutes 60] [--seed 0]
-        [--set-clock] [--only KIND]...
+        [--mistakes N] [--set-clock] [--only KIND]...
 
 An undisturbed job is run first; then jobs with the same seed by `tfmuster launch --max-restarts`, in each of
 which some worker, the chief among them, is hit again and again:
@@ -26,6 +26,13 @@ these is that the link of one or two machines goes down, until that has been nam
 ssh, an agent, the ssh server's process for it, or a spare process there. The others share no folder, have
 `--min-workers 1` and `--grow`, and lose hosts: one or two at once for good, or one that comes back when the
 job has continued without it.
+
+Before that, each of the mistakes and surroundings of chaos_mistakes.py gets N jobs of its own (`--mistakes`,
+by default one each): a script that launches itself, a proxy in the environment, a worker that exits with 0 or
+hangs before its model exists, a report of torn files, a FIFO and a sparse file in the folder of runs, a run
+directory that is renamed meanwhile, /proc hidden, the loopback device down, output through `head`, a hostfile
+that is missing, and Ctrl-C during imports. These are survived if the job ends in time, with the right code
+and sentence, or trains, and no process is left.
 
 Half of the moments are in the start of an attempt, half in its training. A fault is survived if the launcher
 names that worker and starts all again, if the job says that it was saved or, told on a full disk, that it was
@@ -64,6 +71,7 @@ from chaos_job import (
     Fault,
     Job,
 )
+from chaos_mistakes import MISTAKES, NEED_ROOT, tried
 
 
 def left_behind(folder: Path) -> list[int]:
@@ -74,6 +82,18 @@ def left_behind(folder: Path) -> list[int]:
             if any(str(folder) in word for word in [process.cwd(), *process.cmdline()]):
                 found.append(process.pid)
     return found
+
+
+def try_mistake(kind: str, folder: Path) -> bool:
+    """Return whether the job of a mistake survives and leaves nothing, and print it."""
+    survived, seconds, said = tried(kind, folder)
+    left = left_behind(folder)
+    survived = survived and not left
+    line = {"kind": kind, "survived": survived, "seconds": round(seconds, 1), "left": len(left)}
+    print(json.dumps(line), flush=True)
+    if not survived:
+        print(said, file=sys.stderr)
+    return survived
 
 
 def weights(folder: Path, workers: int) -> list[list[np.ndarray]]:
@@ -122,8 +142,11 @@ def main() -> int:
     parser.add_argument("--per-job", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=60.0, help="no new fault after that")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--mistakes", type=int, default=1, help="how often each mistake is tried")
     parser.add_argument("--set-clock", action="store_true", help="set this machine's clock, too")
-    parser.add_argument("--only", action="append", choices=KINDS, help="this kind of fault; repeatable")
+    parser.add_argument(
+        "--only", action="append", choices=(*MISTAKES, *KINDS), help="this kind of fault; repeatable"
+    )
     given = parser.parse_args()
     from support.hosts import built, why_not
 
@@ -135,6 +158,14 @@ def main() -> int:
         print(f"no full disk, no link down and no stranger: {reason}")
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        harmed = sum(
+            not try_mistake(kind, folder / f"mistake-{number}-{turn}")
+            for number, kind in enumerate(MISTAKES)
+            if (given.only is None or kind in given.only) and not (reason and kind in NEED_ROOT)
+            for turn in range(given.mistakes)
+        )
+        if given.only is not None and not {*given.only} & {*KINDS}:
+            return int(harmed > 0)
         network = None if reason else stack.enter_context(built(folder / "network"))
 
         @functools.cache
@@ -190,7 +221,7 @@ def main() -> int:
             found = weights(job.folder, len(job.run.info()["cluster"]["worker"]))
             finals += len(found)
             same += sum(equal(each, expected(members), 1e-5 if members else 0) for each in found)
-    return report(faults, same, finals, lost, left)
+    return max(report(faults, same, finals, lost, left), int(harmed > 0))
 
 
 if __name__ == "__main__":

@@ -59,6 +59,8 @@ class ProcessState:
     #: Whether a default strategy of the program is being made, or has been (``launch --distribute``).
     makes_default: bool = False
     default: Any = None
+    #: Whether gradients, or values inside of a step, have been added over the workers.
+    adds_up: bool = False
     #: Compares the calls of all workers, by a name, a document, and a ``timeout`` in seconds if they need not
     #: come; None if nothing is compared.
     compare: Callable[..., Agreement] | None = None

@@ -176,6 +176,19 @@ GRADIENT = Seam(
     "differentiates the worker's part of a loss; a loop without a strategy is refused",
     takes=("target", "sources", "output_gradients"),
 )
+ADD_OP_CALLBACK, REMOVE_OP_CALLBACK = (
+    Seam(
+        f"{_FRAMEWORK}op_callbacks:{name}",
+        "a variable that is trained by the gradients of one worker is refused",
+        essential=False,
+    )
+    for name in ("add_op_callback", "remove_op_callback")
+)
+ALL_REDUCE = Seam(
+    f"{_DISTRIBUTE}distribute_lib:ReplicaContext.all_reduce",
+    ADD_OP_CALLBACK.why,
+    takes=("reduce_op", "value"),
+)
 MAKE_VARIABLE = Seam(
     f"{_OPS}variables:VariableMetaclass.__call__", "the default strategy is there before the first variable"
 )

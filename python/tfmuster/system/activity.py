@@ -44,6 +44,8 @@ class Activity:
         self.r_calls = ""
         #: Called when a call begins or ends.
         self.on_call: Callable[[], None] = lambda: None
+        #: Called when the program has ended well; an error refuses that.
+        self.before_end: Callable[[], None] = lambda: None
         self._calls: list[dict[str, Any]] = []
         #: The event that comes next, and what is called then.
         self._next: tuple[str, Callable[[], None]] = ("", lambda: None)

@@ -63,7 +63,7 @@ def install_import_hook(*, keras: bool = True) -> None:
 @functools.cache
 def guard_training() -> None:
     """Refuse to train a model in one of several workers alone, now or when this process imports Keras."""
-    _after_import({"tensorflow": _note_start, "keras": _guard_keras, "tf_keras": _guard_keras_2})
+    _after_import({"tensorflow": _prepare_alone, "keras": _guard_keras, "tf_keras": _guard_keras_2})
 
 
 def _after_import(after: dict[str, Callable[[], None]]) -> None:
@@ -130,6 +130,7 @@ def _patch_tensorflow() -> None:
     from ..system.generators import job_seed, seed_tensorflow
 
     check_releases("tensorflow")
+    _guard_loops()
     if (seed := job_seed()) is not None:
         seed_tensorflow(seed)
     keep_tf_config()
@@ -244,10 +245,24 @@ def _joined() -> None:
     ACTIVITY.at_next("function", lambda: say_state(State("running")))
 
 
-def _note_start() -> None:
+def _prepare_alone() -> None:
     from ..keras_compat.runtime.starting import hook_start
 
     hook_start()
+    _guard_loops()
+
+
+@functools.cache
+def _guard_loops() -> None:
+    from ..keras_compat.runtime.own_variables import patch_loops
+
+    @functools.cache
+    def coordinates() -> bool:
+        # With parameter servers, one process has all gradients.
+        task = current_task()
+        return task is not None and bool(task.cluster.jobs.get("ps"))
+
+    patch_loops(lambda: 0 if (workers := workers_together()) < 2 or coordinates() else workers)
 
 
 def _guard_keras(package: str = "keras") -> None:

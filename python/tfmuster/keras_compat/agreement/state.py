@@ -129,7 +129,7 @@ def refuse_other_values(model: keras.Model, *, since: str, kind: type[DataError]
     about = {_NUMBER: len(state), _ARITHMETIC: _arithmetic()}
     different = compare("the weights", about, duty)
     rounds = different.pop(_ARITHMETIC, None) is not None
-    texts = [] if different else [_size(v) if rounds else _shown(v) for v in _values_of(model)]
+    texts = [] if different else [size_of(v) if rounds else _shown(v) for v in _values_of(model)]
     for first in range(0, len(texts), _MOST_VALUES):
         part = {str(number): text for number, text in enumerate(texts[first:][:_MOST_VALUES], first)}
         for number, difference in compare("the weights", part, duty).items():
@@ -181,7 +181,7 @@ def _shown(values: npt.NDArray[Any]) -> str:
     return str(values[()]) if values.ndim == 0 and values.dtype.kind in "biuf" else _checksum(values)
 
 
-def _size(values: npt.NDArray[Any]) -> str:
+def size_of(values: npt.NDArray[Any]) -> str:
     """Return how large values are, as a number that also tells their order."""
     if values.dtype.kind not in "biuf" or not values.size:
         return _shown(values)

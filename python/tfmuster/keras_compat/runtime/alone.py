@@ -16,7 +16,7 @@ from ...words import Code, Words, language
 from .. import seams
 from ..process import PROCESS, keras_backend, multi_worker, spans_all_processes
 from ..step_rows import is_one_process
-from .scopes import adopt
+from .scopes import adopt, refuse_plain
 
 if TYPE_CHECKING:
     import keras
@@ -33,6 +33,10 @@ _SCOPE = Code(
     "with strategy.scope():  # make and compile the model",
     "with(strategy$scope(), { ... })  # make and compile the model",
 )
+_LOOP_SCOPE = Code(
+    "with strategy.scope():  # make the variables, and a Keras optimizer that is built for them",
+    "with(strategy$scope(), { ... })  # make the variables, and an optimizer that is built for them",
+)
 _STEP = Code(
     "step = tfmuster.distributed_step(strategy, train)  # train() applies the gradients",
     "step <- tfmuster::distributed_step(strategy, train)  # applies the gradients",
@@ -46,7 +50,7 @@ _JAX = (
     "keras.distribution.set_distribution(keras.distribution.DataParallel())",
 )
 
-_LOOP_ALONE = "a loop computes or applies gradients outside of strategy.run(), so the workers do not add them"
+LOOP_ALONE = "a loop computes or applies gradients outside of strategy.run(), so the workers do not add them"
 
 
 def guard_of(package: str, workers: Callable[[], int]) -> Guard | None:
@@ -69,19 +73,22 @@ def guard_of(package: str, workers: Callable[[], int]) -> Guard | None:
     return guard
 
 
-def refuse_loop(workers: int) -> StrategyError:
+def refuse_loop(workers: int, found: str = LOOP_ALONE) -> StrategyError:
     """Return the error for a training loop that each worker would run alone."""
-    return _refusal("apply", _LOOP_ALONE, workers)
+    return _refusal("apply", found, workers)
 
 
 def _refusal(call: str, found: str, workers: int) -> StrategyError:
     jax = keras_backend() == "jax"
-    lines: tuple[object, ...] = (_STRATEGY, _STEP if call.startswith("apply") else _SCOPE)
+    lines: tuple[object, ...] = (_STRATEGY, _SCOPE)
+    if call.startswith("apply"):
+        lines = (_STRATEGY, _LOOP_SCOPE, _STEP)
     if type(PROCESS.strategy).__name__.startswith("ParameterServerStrategy"):
         lines = (_SCOPE, _PS_FIT)
     elif jax:
         lines = _JAX
-    what = "add two lines:" if jax or language() == "r" else "import tfmuster, and add two lines:"
+    count = "three" if len(lines) == 3 else "two"
+    what = f"add {count} lines:" if jax or language() == "r" else f"import tfmuster, and add {count} lines:"
     # A loop needs its own lines; everything else is distributed as it is.
     as_it_is = Words("launch it as it is with {}, or ", Hint("distribute", True))
     return StrategyError(
@@ -104,7 +111,8 @@ def _under_tensorflow(trained: keras.Model | keras.optimizers.Optimizer, call: s
     if call.startswith("apply"):
         strategy = tf.distribute.get_strategy()
         if multi_worker(strategy) and tf.distribute.in_cross_replica_context():
-            return _LOOP_ALONE
+            return LOOP_ALONE
+        refuse_plain(seams.TRAINED_VARIABLES.of(trained, None) or ())
         if not tf.distribute.has_strategy() and _on_parameter_servers(trained):
             return ""
     else:

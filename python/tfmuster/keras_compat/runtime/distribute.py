@@ -27,7 +27,6 @@ from ...words import Words
 from .. import seams
 from ..data.worker_data import only_this_worker_has
 from ..process import PROCESS, multi_worker, worker_of
-from .alone import refuse_loop
 
 if TYPE_CHECKING:
     import keras
@@ -42,8 +41,7 @@ def patch_default_strategy(after: Callable[[], None]) -> None:
 
     stock_init, stock_start = seams.COLLECTIVE_INIT.get(), seams.START.get()
     # Not the function of tf.compat.v1: a later "import tensorflow.compat.v1" makes that module anew.
-    stock_reset, stock_gradient = seams.RESET_GRAPHS.get(), seams.GRADIENT.get()
-    stock_variable = seams.MAKE_VARIABLE.get()
+    stock_reset, stock_variable = seams.RESET_GRAPHS.get(), seams.MAKE_VARIABLE.get()
 
     def new(cls: Any, *args: object, **kwargs: object) -> Any:
         return PROCESS.default or object.__new__(cls)
@@ -82,13 +80,6 @@ def patch_default_strategy(after: Callable[[], None]) -> None:
         stock_reset()
         _set_default()
 
-    @seams.GRADIENT.wrap
-    def gradient(self: Any, target: object, sources: object, *args: object, **kwargs: object) -> Any:
-        # TensorFlow's own message is about a handle.
-        if PROCESS.default and tf.distribute.in_cross_replica_context() and _of_models(sources):
-            raise refuse_loop(worker_of(PROCESS.default)[1])
-        return stock_gradient(self, target, sources, *args, **kwargs)
-
     def ask_after_default(seam: Seam) -> None:
         stock = seam.get()
 
@@ -123,16 +114,6 @@ def _new_other(cls: Any, *args: object, **kwargs: object) -> Any:
         ),
         strategy="multi_worker_mirrored",
         reason="distribute",
-    )
-
-
-def _of_models(sources: object) -> bool:
-    """Return whether any of these is a variable of all workers."""
-    import tensorflow as tf
-
-    return any(
-        isinstance(getattr(source, "value", source), tf.distribute.DistributedValues)
-        for source in tf.nest.flatten(sources)
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import StrategyError
 from .. import seams
-from ..process import PROCESS
+from ..process import PROCESS, multi_worker
 
 if TYPE_CHECKING:
     import keras
@@ -64,6 +64,34 @@ def adopt(model: keras.Model) -> None:
         )
 
 
+def refuse_plain(variables: Iterable[keras.Variable | tf.Variable]) -> None:
+    """Raise a StrategyError if an optimizer is to train variables of no strategy in ``strategy.run()``.
+
+    TensorFlow would raise an AssertionError without a word.
+    """
+    import tensorflow as tf
+
+    strategy = tf.distribute.get_strategy()
+    if not multi_worker(strategy) or tf.distribute.in_cross_replica_context():
+        return
+    values = [variable_of(variable) for variable in variables]
+    if count := sum(_strategy_of(value) is None for value in values):
+        raise StrategyError(
+            "The variables were made outside of the strategy's scope.",
+            found=f"{count} of the optimizer's {len(values)} variables belong to no strategy",
+            fix="make the variables inside `with strategy.scope():`; in R, inside "
+            "with(strategy$scope(), {...})",
+            strategy=type(strategy).__name__,
+            reason="made-outside",
+        )
+
+
+def variable_of(source: Any) -> Any:
+    """Return TensorFlow's variable of one of Keras, and anything else as it is."""
+    value = getattr(source, "value", source)
+    return source if callable(value) else value
+
+
 def patch_scopes() -> None:
     """Build an optimizer made outside of the scope for a strategy's weights, and convert those to numbers."""
     import numpy as np
@@ -72,6 +100,8 @@ def patch_scopes() -> None:
 
     @seams.OPTIMIZER_BUILD.wrap
     def build(self: Any, variables: Iterable[keras.Variable]) -> None:
+        variables = list(variables)
+        refuse_plain(variables)
         adopt_optimizer(self, variables)
         stock_build(self, variables)
 
@@ -89,7 +119,7 @@ def patch_scopes() -> None:
 
 def adopt_optimizer(optimizer: keras.optimizers.Optimizer, variables: Iterable[keras.Variable]) -> None:
     """Give an optimizer the strategy of the weights that it will train, unless it has trained others."""
-    owners = (_strategy_of(getattr(variable, "value", variable)) for variable in variables)
+    owners = (_strategy_of(variable_of(variable)) for variable in variables)
     owner: Any = next((owner for owner in owners if owner is not None), None)
     if optimizer.built or not _copies_variables(owner) or seams.OPTIMIZER_STRATEGY.of(optimizer) is owner:
         return

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .. import seams
 from ..choices import GRADIENT_DTYPE
 from ..losses.graph_rows import SAME, is_of_sums, is_of_the_batch, mark_summed
-from ..process import multi_worker, worker_of
+from ..process import PROCESS, multi_worker, worker_of
 from ..runtime.scopes import adopt_optimizer
 from .collectives import (
     can_sum,
@@ -154,6 +154,7 @@ def _sum_gradients(
     """Return the sums of gradients over the workers; None stays None, and what is computed from sums."""
     import tensorflow as tf
 
+    PROCESS.adds_up = True
     gradients = list(gradients)
     direct, dtype = group_of(strategy) is not None, GRADIENT_DTYPE.of(strategy)
     # In eager mode the replicas' collectives run one after another, which only Keras's code handles.

@@ -19,6 +19,7 @@ _SLOTS = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
 _HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(.*))?", re.DOTALL)
 _SHOWN = 60
 _HOSTS = Hint("hosts")
+_EXAMPLE = Hint("hosts", "node1:2,node2:2")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,12 @@ def read_hostfile(path: str | os.PathLike[str]) -> tuple[Host, ...]:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise LaunchError(f"The host file {path} can't be read.", found=why, reason="hosts") from error
+        raise LaunchError(
+            f"The host file {path} can't be read.",
+            found=why,
+            fix=Words("Write a line such as node1:2 for each host there, or name them: {}.", _EXAMPLE),
+            reason="hosts",
+        ) from error
     entries = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
@@ -106,7 +112,7 @@ def place_tasks(sizes: Mapping[str, int], hosts: Sequence[Host]) -> list[tuple[s
             found=f"{len(tasks)} tasks, {len(slots)} slots on {', '.join(host.name for host in hosts)}",
             fix=Words(
                 "Give the hosts more slots ({}), or start fewer workers ({}).",
-                Hint("hosts", "node1:2,node2:2"),
+                _EXAMPLE,
                 Hint("workers", fitting),
             ),
             reason="slots",

@@ -25,7 +25,7 @@ from ...errors import TfmusterError, WorkerError
 from ...net.channel import Message
 from ...net.connections import Connection, Connections
 from ...system.activity import ACTIVITY
-from ...system.process_end import failure_of_exit, remember_exit_code
+from ...system.process_end import exit_as, failure_of_exit, remember_exit_code
 from ...tracking.live.stacks import answer_request
 from ..failures import STALLED, Silence, disappeared, failure_text
 
@@ -323,4 +323,12 @@ class ControlChannel:
         elif (failure := failure_of_exit()) is not None:
             self.failed({"kind": "exception", "message": failure})
         else:
+            try:
+                ACTIVITY.before_end()
+            except TfmusterError as refusal:
+                # Python has no way to fail here; its hook notes the error as that of any program.
+                with contextlib.suppress(SystemExit):
+                    sys.excepthook(type(refusal), refusal, refusal.__traceback__)
+                self.report_exception(refusal)
+                exit_as(refusal.exit_code)
             self.done()

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from tfmuster.errors import LaunchError
-from tfmuster.launcher.engines.hosts import Host, named_hosts, only_this_machine, parse_hosts, place_tasks
+from tfmuster.launcher.engines.hosts import (
+    Host,
+    named_hosts,
+    only_this_machine,
+    parse_hosts,
+    place_tasks,
+    read_hostfile,
+)
 from tfmuster.launcher.engines.local import ThisMachine
 from tfmuster.options.table import Control
 from tfmuster.words import speaking
@@ -131,3 +138,10 @@ class TestNames:
         with pytest.raises(LaunchError) as caught:
             only_this_machine(parse_hosts("127.0.0.1,node2"))
         assert caught.value.found == "127.0.0.1 together with other hosts"
+
+
+def test_a_host_file_that_is_missing_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="can't be read") as caught:
+        read_hostfile(tmp_path / "hosts.txt")
+    assert caught.value.found == "No such file or directory"
+    assert str(caught.value.fix).startswith("Write a line such as node1:2 for each host there, or name them")
