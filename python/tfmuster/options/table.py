@@ -184,6 +184,7 @@ class Control(Settings):
     )
     all_output: bool = option(
         FLAG,
+        group=OUTPUT,
         default=False,
         help="Show each line of each worker. Default: show lines that all workers print alike once.",
         more="A line that only some workers print within a second is shown with their names.",

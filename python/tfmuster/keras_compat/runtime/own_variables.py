@@ -36,6 +36,7 @@ from ...errors import StrategyError, TfmusterError
 from ...system.activity import ACTIVITY
 from ...system.say import say
 from ...system.user_code import LIBRARY, user_line
+from ...words import Argument, Words
 from .. import seams
 from ..agreement.refusals import tasks_text
 from ..agreement.samples import close
@@ -252,8 +253,12 @@ def _assigned(key: int, line: str | None) -> None:
         if len(_following.alone) == 1:
             ACTIVITY.before_end = _compare
             say(
-                f"tfmuster: {where}. If all workers are to train it together, make it in the strategy's "
-                "scope, and add the gradients. If it is each worker's own, make it with trainable=False."
+                Words(
+                    "tfmuster: {}. If all workers are to train it together, make it in the strategy's scope, and "
+                    "add the gradients. If it is each worker's own, make it with {}.",
+                    where,
+                    Argument("trainable", False),
+                )
             )
     elif trained.of_all or PROCESS.strategy is None:
         _stop()
