@@ -110,11 +110,12 @@ def _patch_tensorflow() -> None:
     from ..keras_compat import check_releases
     from ..keras_compat.data.order import keep_order
     from ..keras_compat.data.pipelines import patch_shuffle
-    from ..keras_compat.runtime.starting import hook_start, name_callers_in_r
+    from ..keras_compat.runtime.starting import call_when_started, hook_start, name_callers_in_r
     from ..keras_compat.runtime.strategy_patches import patch_strategies
     from ..keras_compat.saving import patch_checkpoints
     from ..rendezvous.task.port_guard import serving
     from ..system.generators import job_seed, seed_tensorflow
+    from .facts import note_machine
 
     check_releases("tensorflow")
     if (seed := job_seed()) is not None:
@@ -122,6 +123,7 @@ def _patch_tensorflow() -> None:
     keep_tf_config()
     say_phase("starting")
     hook_start()
+    call_when_started(note_machine)
     if "rpytools" in sys.modules:
         name_callers_in_r()
         reticulate.hold()

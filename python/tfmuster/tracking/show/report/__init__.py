@@ -25,6 +25,7 @@ from ...live.states import read_events, read_shares, speed_text
 from ...record.layout import UNFINISHED, utc_now
 from ...record.recording import unreadable
 from ...run import Run
+from ..facts import facts, last_noted
 from ..summary import last_epoch, local_time, speed_of, speeds, took
 from ..tail import log_lines
 from .charts import curves, timeline
@@ -151,6 +152,7 @@ def _content(run: Run) -> dict[str, Any]:
         "renewal": RENEWAL_SECONDS if unfinished else None,
         "failure": _failure(run),
         "summary": _summary(run, info, status),
+        "layers": last_noted(run, "model summary").get("value"),
         "cluster": _cluster(info, status),
         "curves": curves(run.history()),
         "timeline": timeline(read_events(run.path), time.time() if unfinished else 0.0),
@@ -177,6 +179,8 @@ def _summary(run: Run, info: dict[str, Any], status: dict[str, Any]) -> dict[str
         "directory": info.get("directory"),
         "run directory": run.path,
         "restarts": status["restarts"] or None,
+        # A page may be sent to others.
+        **facts(run, with_env=False),
         "last epoch": last_epoch(run),
         "model": run.model_path if run.model_path.exists() else None,
         "unreadable": unreadable(run.path),
@@ -232,6 +236,4 @@ def _last_lines(run: Run, task: str) -> list[str]:
 
 def _environment(info: dict[str, Any]) -> dict[str, str]:
     known = {str(name): str(version) for name, version in info.get("versions", {}).items()}
-    if git := info.get("git"):
-        known["git commit"] = f"{git['commit']}{', with changes' if git['changed'] else ''}"
     return {**known, "host": str(info.get("host", ""))}

@@ -1,0 +1,74 @@
+"""Record what a run is remembered by: seed, batch size, model and hardware, as its workers see them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ..keras_compat import seams
+from ..keras_compat.process import keras_backend, tell
+from ..keras_compat.steps.batch_size import batch_size_of
+from ..system.generators import job_seed, tensorflow_seed
+from ..tracking.live.machines import say_machine
+
+if TYPE_CHECKING:
+    import keras
+
+#: How many layers of a model are listed.
+_MOST_LAYERS = 200
+
+
+def note_training(model: keras.Model, batch_size: int | None = None) -> None:
+    """Note seed, batch size and model of the ``fit`` that begins. No failure of it ends a training."""
+
+    def note_batch_size() -> None:
+        if (size := batch_size or batch_size_of(model)) is not None:
+            tell("batch size", str(size), value=size)
+
+    for note in (note_seed, note_batch_size, functools.partial(_note_model, model)):
+        # A program's own model or data may lack or replace what is asked here.
+        with contextlib.suppress(Exception):
+            note()
+
+
+def note_seed() -> None:
+    """Note the global seed that the program has set, by Keras or TensorFlow, if it is not the job's."""
+    on_jax = keras_backend() == "jax" and "keras" in sys.modules
+    seed = seams.KERAS_GLOBAL.get()("global_random_seed") if on_jax else tensorflow_seed()
+    if seed is not None and seed != job_seed():
+        tell("seed", f"{seed}, set by the program", value=seed)
+
+
+def _note_model(model: keras.Model) -> None:
+    layers = model.layers
+    lines = list(map(_layer_line, layers[:_MOST_LAYERS]))
+    if len(layers) > _MOST_LAYERS:
+        lines.append(f"and {len(layers) - _MOST_LAYERS} more layers")
+    weights = model.count_params()
+    trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
+    text = f"{model.name}: {len(layers)} layers, {weights:,} parameters, {trained:,} of them trainable"
+    tell("model summary", text, value="\n".join(lines), parameters=weights)
+
+
+def _layer_line(layer: keras.layers.Layer) -> str:
+    """Describe a layer. Keras's own summary would run the code of layers, on the chief alone."""
+    output: Any = getattr(layer, "output", None)
+    shape = str(tuple(output.shape)) if hasattr(output, "shape") else ""
+    count = f"{layer.count_params():,}" if layer.built else "not built"
+    return f"{layer.name:<24} {type(layer).__name__:<22} {shape:<22} {count:>12}"
+
+
+def note_machine() -> None:
+    """Record this worker's hardware, after TensorFlow or JAX has started."""
+    if keras_backend() == "jax":
+        import jax
+
+        say_machine([device.device_kind for device in jax.local_devices() if device.platform == "gpu"])
+        return
+    import tensorflow as tf
+
+    details = map(tf.config.experimental.get_device_details, tf.config.list_physical_devices("GPU"))
+    say_machine([str(known.get("device_name", "GPU")) for known in details])
