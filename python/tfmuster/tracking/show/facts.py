@@ -58,13 +58,13 @@ def facts(run: Run, *, with_env: bool = True) -> dict[str, str]:
     """Return the facts by label, as far as they are known. For `with_env` see `launch_line`."""
     info, line = run.info(), launch_line(run, with_env=with_env)
     if line is not None and HIDDEN in line:
-        line += f"\n{HIDDEN} stands for a value that is not shown"
+        line += f"\n  {HIDDEN} stands for a value that is not shown"
     seed, git = info.get("seed"), info.get("git")
     known = {
         "run again": line,
         "seed": None if seed is None else f"{seed}, of the job",
         **notes_by_subject(run),
-        "hardware": "\n".join(f"{tasks} on {text}" for text, tasks in _by_machine(hardware(run)).items()),
+        "hardware": "\n  ".join(f"{tasks} on {text}" for text, tasks in _by_machine(hardware(run)).items()),
         "git commit": f"{git['commit']}{', with local changes' if git['changed'] else ''}" if git else None,
     }
     return {label: text for label, text in known.items() if text}

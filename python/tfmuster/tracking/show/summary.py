@@ -144,12 +144,10 @@ def summary(run: Run) -> dict[str, str]:
         failure = Failure.from_dict(error)
         how = failure.shown_error or error["signal"] or f"exit code {error['exit_code']}"
         lines = [f"{error['task']} at {local_time(error['time'])}: {how}", *failure.frames()]
-        known["first failure"] = "\n".join(lines)
+        known["first failure"] = "\n  ".join(lines)
         # An error of tfmuster says it itself.
         known["to do"] = error["fix"] if "\n  to do: " not in how else None
-    return {
-        visible(label): safe_text(str(value)).replace("\n", "\n  ") for label, value in known.items() if value
-    }
+    return {visible(label): safe_text(str(value)) for label, value in known.items() if value}
 
 
 def _training(info: dict[str, Any]) -> str | None:

@@ -48,11 +48,12 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\ufff
 
 def report_html(run: Run) -> str:
     """Return the page as text."""
-    return _template().render(_content(run))
+    return template("page.html").render(_content(run))
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """Return a template of pages, which escapes all values."""
     # Only a report needs it, and its import takes 0.1 s of the command line's start.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
@@ -73,7 +74,7 @@ def _template() -> Template:
         keep_trailing_newline=True,
     )
     environment.filters["px"] = lambda value: f"{value:.1f}"
-    return environment.get_template("page.html")
+    return environment.get_template(name)
 
 
 def write_report(run: Run, path: str | os.PathLike[str] | None = None) -> str:
@@ -96,8 +97,12 @@ def write_report(run: Run, path: str | os.PathLike[str] | None = None) -> str:
     TfmusterError
         If the file can't be written.
     """
-    target = Path(path).absolute() if path is not None else run.path / REPORT
-    text = report_html(run)
+    return write_page(run.path / REPORT if path is None else path, report_html(run), option="--output")
+
+
+def write_page(path: str | os.PathLike[str], text: str, *, option: str) -> str:
+    """Write a page to a file, which the command line takes as `option`, and return its absolute path."""
+    target = Path(path).absolute()
     try:
         # The page may be open in a browser, which loads it again while the run continues.
         with replacing_file(target) as file:
@@ -108,9 +113,8 @@ def write_report(run: Run, path: str | os.PathLike[str] | None = None) -> str:
             found=error.strerror,
             fix=Words(
                 "Name another file with {}, in a folder that you can write to.",
-                Code("path", "path", "--output"),
+                Code("path", "path", option),
             ),
-            run=run.name,
         ) from error
     return str(target)
 
