@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import importlib.util
@@ -115,7 +116,6 @@ def _patch_tensorflow() -> None:
     from ..keras_compat.saving import patch_checkpoints
     from ..rendezvous.task.port_guard import serving
     from ..system.generators import job_seed, seed_tensorflow
-    from .facts import note_machine
 
     check_releases("tensorflow")
     if (seed := job_seed()) is not None:
@@ -123,7 +123,7 @@ def _patch_tensorflow() -> None:
     keep_tf_config()
     say_phase("starting")
     hook_start()
-    call_when_started(note_machine)
+    call_when_started(_note_facts)
     if "rpytools" in sys.modules:
         name_callers_in_r()
         reticulate.hold()
@@ -138,6 +138,16 @@ def _patch_tensorflow() -> None:
         from ..keras_compat.runtime.distribute import patch_default_strategy
 
         patch_default_strategy(after=say_distributed)
+
+
+def _note_facts() -> None:
+    """Note what the run is remembered by, when TensorFlow has started."""
+    from .facts import note_machine, note_seed
+
+    note_machine()
+    if is_chief():
+        # A loop of the program's own has no callback.
+        atexit.register(note_seed)
 
 
 def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:

@@ -112,10 +112,10 @@ def prepare_keras() -> bool:
     if keras_backend() == "jax":
         install_on_jax()
     elif install():
+        listen(say_note)
         listen(_print_what_users_should_know)
     else:
         return False
-    listen(say_note)
     PROCESS.compare = agree
     return True
 
