@@ -127,7 +127,8 @@ def test_secrets_are_not_kept_and_values_of_variables_are_not_shown_to_others(tm
     record = tmp_path / "run" / "run.json"
     assert "abc" not in record.read_text() and "xyz" not in record.read_text()
     assert record.stat().st_mode & 0o077 == 0
-    hidden = str(launch_line(Run(tmp_path / "run"), with_env=False))
+    with speaking("shell"):
+        hidden = str(launch_line(Run(tmp_path / "run"), with_env=False))
     assert "OMP_NUM_THREADS=***" in hidden and "=1" not in hidden
 
 
