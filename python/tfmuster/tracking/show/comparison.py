@@ -51,8 +51,9 @@ def compare_runs(
         ``runs``: the names of the runs, or their paths where names are equal. ``settings``: for each setting
         that differs, such as ``workers``, ``seed``, ``batch size`` or ``--lr`` of the program, a dict of the
         text of each run, None where a run has none. ``metrics``: for each metric a dict of the runs that have
-        it, with ``final``, the value of the last epoch, ``best`` and ``best_epoch``, counted from 1 over all
-        calls of ``fit``. ``best`` is None if nobody knows whether the metric is to be small or large.
+        it. Each of these has ``final``, the value of the last epoch, ``best`` and ``best_epoch``. Epochs are
+        counted from 1 over all calls of ``fit``. ``best`` is None if nobody knows whether the metric is to be
+        small or large.
 
     Raises
     ------

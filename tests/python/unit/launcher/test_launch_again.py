@@ -92,15 +92,16 @@ def test_the_line_of_the_shell_launches_the_same(
     class Made(Exception):
         pass
 
-    def stop(_: object, job: Job, **__: object) -> None:
+    def stop(_: object, job: Job) -> None:
         jobs.append(job)
         raise Made
 
-    monkeypatch.setattr("tfmuster.cli.launch._run_and_report", stop)
+    monkeypatch.setattr("tfmuster.cli.launch._start_and_tell", stop)
 
     def launched(arguments: list[str]) -> Job:
         with pytest.raises(Made):
-            launch.main(arguments, standalone_mode=False)
+            # In the background, because a launcher that waits takes the signals of its process.
+            launch.main(["--detach", *arguments], standalone_mode=False)
         return jobs[-1]
 
     first = launched(words)
