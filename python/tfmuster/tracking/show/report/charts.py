@@ -95,12 +95,12 @@ def _metrics(names: Iterable[str]) -> list[str]:
 
 def overlaid_curves(histories: Mapping[str, Mapping[str, Sequence[float]]]) -> list[Curve]:
     """Compute a chart for each metric, with the curves of several runs by their names."""
-    colors = {}
+    colors: dict[str, str] = {}
     for run, color in zip(histories, itertools.cycle(_RUN_COLORS), strict=False):
         colors |= {run: color, f"{run}, validation": color}
     charts = []
     for metric in _metrics(itertools.chain(*histories.values())):
-        series = {}
+        series: dict[str, Sequence[float]] = {}
         for run, history in histories.items():
             series |= {run: history.get(metric, ()), f"{run}, validation": history.get(f"val_{metric}", ())}
         charts.append(_curve(metric, series, colors))
