@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tfmuster.cli.launch import launch
+from tfmuster.cli import cli
 from tfmuster.launcher.command import command_name, script_of
 from tfmuster.launcher.engines.base import engine_for, place_for
 from tfmuster.launcher.job import Job
@@ -101,7 +101,7 @@ def test_the_line_of_the_shell_launches_the_same(
     def launched(arguments: list[str]) -> Job:
         with pytest.raises(Made):
             # In the background, because a launcher that waits takes the signals of its process.
-            launch.main(["--detach", *arguments], standalone_mode=False)
+            cli.main(["launch", "--detach", *arguments], standalone_mode=False)
         return jobs[-1]
 
     first = launched(words)
