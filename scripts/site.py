@@ -42,6 +42,7 @@ SUBJECTS = {
         "workers",
         "runs",
         "find_run",
+        "compare_runs",
         "Run",
         "write_report",
         "tensorboard_callback",

@@ -63,6 +63,7 @@ MODULE_OF = {
     "Run": "tracking.run",
     "runs": "tracking.show.listing",
     "find_run": "tracking.show.listing",
+    "compare_runs": "tracking.show.comparison",
     "write_report": "tracking.show.report",
     "doctor": "diagnostics.doctor",
     "selftest": "diagnostics.selftest",

@@ -49,6 +49,7 @@ from .strategies.by_name import strategy as strategy
 from .strategies.by_name import strategy_table as strategy_table
 from .strategies.parameter_server import ps_fit as ps_fit
 from .tracking.run import Run as Run
+from .tracking.show.comparison import compare_runs as compare_runs
 from .tracking.show.listing import find_run as find_run
 from .tracking.show.listing import runs as runs
 from .tracking.show.report import write_report as write_report

@@ -260,3 +260,24 @@ test_that("in RStudio a run is shown by a background job", {
     expect_match(shown$output, line, all = FALSE)
   }
 })
+
+test_that("runs are compared", {
+  skip_without_python()
+  folder <- withr::local_tempdir()
+  first <- a_run(folder, "first", c(3, 1, 2))
+  a_run(folder, "second", c(3, NaN))
+  info <- '{"host": "elsewhere", "command": ["train.R", "--lr", "1"], "started": "2020-01-01T00:00:00Z"}'
+  writeLines(info, file.path(folder, "second", "run.json"))
+  page <- withr::local_tempfile(fileext = ".html")
+  compared <- compare_runs(run_list(folder = folder), path = page)
+  expect_equal(compared$settings, data.frame(setting = "--lr", first = NA_character_, second = "1"))
+  expect_equal(compared$metrics, data.frame(
+    metric = rep(c("loss", "val_loss"), each = 2), run = rep(c("first", "second"), 2),
+    final = rep(c(2, NaN), 2), best = rep(c(1, 3), 2), best_epoch = rep(c(2L, 1L), 2)
+  ))
+  expect_gt(file.size(page), 1000)
+  expect_output(print(compared), "Settings that differ.*--lr.*Metrics.*val_loss +second +NaN +3 +1")
+  expect_equal(expect_kind(compare_runs(first), "error")$found, "first")
+  expect_equal(expect_kind(compare_runs(list(first, 1)), "error")$found, "1")
+  expect_match(expect_kind(compare_runs(c(first, "no such run")), "error")$found, "no such run")
+})

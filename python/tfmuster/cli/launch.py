@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED
+from ..options.hints import ABOUT_WORKERS
 from ..options.places import BACKENDS, PLACES
 from ..options.rows import ADDRESSES, EVERYDAY, FLAG, VARIABLES, WHERE, Option, Settings
 from ..options.table import ROWS, Control, Plain, Waiting
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 #: Whether ``--`` stands before the program, in the context's notes.
 _SEPARATED = f"{__name__}.separated"
-#: Options that say how many workers there are, and where.
-_ABOUT_WORKERS = ("workers", "hosts", "hostfile")
 #: Spans between the recorded phases of a task.
 _SPANS = (
     ("interpreter", "started", "importing"),
@@ -179,7 +178,7 @@ def refuse_options_after_script(
     script = f"-m {script}" if module else script
     if options.get("hosts") is not None or options.get("hostfile") is not None:
         return
-    for name in _ABOUT_WORKERS:
+    for name in ABOUT_WORKERS:
         spellings = ROWS[name].flags
         if options.get(name) is not None:
             continue

@@ -1,12 +1,13 @@
-"""``tfmuster runs``: list, show, follow, stop, resume and remove runs."""
+"""``tfmuster runs``: list, show, compare, follow, stop, resume and remove runs."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ class _OnFiles(click.Group):
 
 @click.group("runs", cls=_OnFiles)
 def runs() -> None:
-    """List, show, follow, stop, resume and remove runs.
+    """List, show, compare, follow, stop, resume and remove runs.
 
     RUN is the name of a run, a part of it, or its path. Default: the newest run. If several runs match, the
     newest is used, and `remove` refuses. Runs in other folders are found, too.
@@ -127,13 +128,18 @@ def list_runs(folder: str | None, everywhere: bool, as_json: bool, **wanted: Any
     table = [run_row(run) for run in chosen]
     rows = [_row(run, everywhere) for run in table]
     head = ("run", "state", "started", "took", "tasks", "speed", "progress")
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    for row in (head, *rows):
-        shown = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
-        click.echo(visible(shown.rstrip()))
+    _print_table([head, *rows])
     for run in table:
         if odd := unreadable(Path(run["path"])):
             click.echo(visible(f"{run['name']}: can't read {odd}"), err=True)
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of texts in columns; the last columns of a row may be missing."""
+    widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
+    for row in rows:
+        shown = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=False))
+        click.echo(visible(shown.rstrip()))
 
 
 def _row(run: dict[str, str], everywhere: bool) -> tuple[str, ...]:
@@ -155,6 +161,23 @@ def show(run: Run, as_json: bool) -> None:
         return
     for label, value in summary(run).items():
         click.echo(safe_text(f"{label + ':':<15}{value}"))
+
+
+@runs.command()
+@click.argument("names", metavar="RUN RUN...", nargs=-1, required=True, shell_complete=_complete_run)
+@_folder
+@option("--html FILE", "Write a page with the curves of all runs to this file. Default: write none.")
+@option("--json", "Print a JSON object. Default: tables.", name="as_json")
+def compare(names: tuple[str, ...], folder: str | None, html: str | None, as_json: bool) -> None:
+    """Compare runs: the settings that differ, and the last and best value of each metric."""
+    from ..tracking.show.comparison import compare_runs, tables
+
+    comparison = compare_runs([_found(name, folder, changes=False) for name in names], html)
+    if as_json:
+        click.echo(json_text(comparison))
+        return
+    for title, rows in tables(comparison).items():
+        _print_table([[title, *comparison["runs"]], *(rows or [["none"]])])
 
 
 @runs.command()

@@ -527,7 +527,7 @@ JAX_STATE = Seam(
 )
 KERAS_GLOBAL = Seam(
     "keras.src.backend.common.global_state:get_global_attribute",
-    "the distribution, without making one",
+    "the distribution, without making one, and the seed that the program has set",
     backend="jax",
 )
 TREE = Seam("keras.src:tree", "batches and predictions of any structure", backend="jax")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ from ..words import Code, r_text
 
 #: Stands before the name of a module that is to be run, as for Python itself.
 MODULE = "-m"
+#: Suffixes of scripts.
+_SCRIPTS = (".py", ".r", ".sh")
 #: Suffixes of notebooks, and how to make a script of one.
 _NOTEBOOKS = {
     ".ipynb": "Convert it: jupyter nbconvert --to script {path}; then launch {stem}.py. Or define a function "
@@ -128,10 +131,28 @@ def _meant(name: str) -> str:
     return f"Did you mean {' or '.join(meant)}? " if meant else ""
 
 
+#: Programs whose arguments begin with the script or the module that they run.
+_INTERPRETERS = re.compile(r"(python|pypy)[\d.]*|Rscript|R|bash|sh")
+
+
+def script_of(command: Sequence[str]) -> Path | None:
+    """Return the script that a command runs, itself or by an interpreter; None without one."""
+    program, *arguments = command
+    if _INTERPRETERS.fullmatch(Path(program).name):
+        # Options of the interpreter may have values, so its script is known by its ending.
+        words = itertools.takewhile(lambda word: word not in (MODULE, "-c", "-e"), arguments)
+        program = next((word for word in words if Path(word).suffix.lower() in _SCRIPTS), "")
+    return Path(program) if Path(program).suffix.lower() in _SCRIPTS else None
+
+
 def command_name(command: Sequence[str]) -> str:
     """Return the script's name without its extension; that of a module; the verbs of a tfmuster command."""
     program, *arguments = command
     if program == MODULE and arguments:
         return arguments[0]
+    if (script := script_of(command)) is not None:
+        return script.stem
+    if _INTERPRETERS.fullmatch(Path(program).name) and MODULE in arguments[:-1]:
+        return arguments[arguments.index(MODULE) + 1]
     verbs = list(itertools.takewhile(str.isalpha, arguments)) if program == "tfmuster" else []
     return "-".join(verbs) or Path(program).stem

@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 
-from ..environment import start_timeout
+from ..environment import SEED_VARIABLE, start_timeout
 from ..errors import LaunchError, parts_of
 from ..system.interpreter import run_module, with_tfmuster_on_path
 from ..system.terminal_text import decoded, output_encoding
@@ -42,10 +42,13 @@ def start_detached(engine: Engine, job: Job) -> Run:
 
 def _start_launcher(job: Job, run: Run, engine_options: Sequence[str]) -> None:
     """Start a launcher in its own process, and wait until its workers have been started."""
-    options = [*launch_options(job, run), *engine_options]
+    # A drawn seed is passed on as a variable, so that the run does not record it as the user's.
+    options = [*launch_options(job, run, drawn_seed=False), *engine_options]
     # A run that is resumed has the information of its earlier start.
     before = run.info().get("started")
-    env = with_tfmuster_on_path({**os.environ, FACE_VARIABLE: face(), **job.env})
+    env = with_tfmuster_on_path(
+        {**os.environ, SEED_VARIABLE: str(job.seed), FACE_VARIABLE: face(), **job.env}
+    )
     launcher = subprocess.Popen(
         [*run_module("tfmuster"), "launch", "--quiet", *options, "--", *job.command],
         env=env,

@@ -36,15 +36,17 @@ from ..environment import (
 )
 from ..errors import LaunchError
 from ..options.hints import Hint, Launch
-from ..options.table import Control, Plain
+from ..options.places import Place
+from ..options.table import ROWS, Control, Plain
 from ..system.terminal_text import output_encoding
 from ..system.user_code import user_line
 from ..tracking.lifecycle.beginning import new_run, record_git
 from ..tracking.lifecycle.resuming import record_launch, resumed_info
+from ..tracking.record.layout import CALL
 from ..tracking.record.recording import record_info
 from ..tracking.run import Run
 from ..words import FACE_VARIABLE, Code, Words, face, language
-from .command import command_name
+from .command import command_name, script_of
 from .supervise.restarts import Attempt
 
 #: Fields of `Job` that switch something on in every worker, and the variables that do so.
@@ -78,7 +80,11 @@ class Job(Control, Plain):
     command: Sequence[str]
     #: The engine as options of ``tfmuster launch``; None if another process can't start the job there.
     where: Sequence[str] | None
+    #: The engine's settings; None if the job is made without an engine.
+    place: Place | None
     run_name: str
+    #: Whether the user has set the seed. Otherwise it is the job's own.
+    has_given_seed: bool
     #: Number of tasks of each type, in the order of the cluster.
     sizes: dict[str, int]
     #: Type of each task, in that order.
@@ -90,7 +96,12 @@ class Job(Control, Plain):
         seed: int
 
     def __init__(
-        self, command: Sequence[str], *, where: Sequence[str] | None = None, **settings: Any
+        self,
+        command: Sequence[str],
+        *,
+        where: Sequence[str] | None = None,
+        place: Place | None = None,
+        **settings: Any,
     ) -> None:
         settings["workers"] = 2 if settings.get("workers") is None else settings["workers"]
         super().__init__(**settings)
@@ -107,6 +118,8 @@ class Job(Control, Plain):
         more = {
             "command": command,
             "where": where,
+            "place": place,
+            "has_given_seed": self.seed is not None,
             "run_name": self.name or command_name(command),
             "sizes": sizes,
             "kinds": [kind for kind, size in sizes.items() for _ in range(size)],
@@ -160,7 +173,11 @@ class Job(Control, Plain):
 
     def changed(self, **settings: Any) -> Job:
         """See :class:`tfmuster.options.rows.Settings`."""
-        return Job(self.command, where=self.where, **{**self.values(), **settings})
+        same = {**self.values(), "seed": self.seed if self.has_given_seed else None}
+        job = Job(self.command, where=self.where, place=self.place, **{**same, **settings})
+        if "seed" not in settings:
+            object.__setattr__(job, "seed", self.seed)
+        return job
 
     def variables(self, attempt: Attempt) -> dict[str, str]:
         """Return the job's environment variables of every worker, on any machine."""
@@ -190,6 +207,22 @@ class Job(Control, Plain):
         return {
             **{field: True for field, is_set in on.items() if is_set},
             **{name: value for name, value in values.items() if value is not None},
+            "launch": self.launched(),
+        }
+
+    def launched(self) -> dict[str, Any]:
+        """Return how the user has launched the job: settings by name, without those of the default value.
+
+        The run directory is left out, because a second run needs one of its own.
+        """
+        given: dict[str, Any] = {
+            "name": self.run_name if self.run_name != command_name(self.command) else None
+        }
+        given |= {"run_dir": None, "seed": self.seed if self.has_given_seed else None}
+        values = {**({} if self.place is None else self.place.values()), **self.values(), **given}
+        backend = {} if self.place is None else {"backend": self.place.backend}
+        return backend | {
+            name: _as_json(value) for name, value in values.items() if value != ROWS[name].default
         }
 
     def record(self, run: Run) -> None:
@@ -197,6 +230,12 @@ class Job(Control, Plain):
         # In a batch job the options of its system are not known. They were recorded on submission.
         if self.where is not None and SUBMITTED_VARIABLE not in os.environ:
             record_launch(run.path, [*launch_options(self, run), *self.where], self.command, self.env)
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return list(map(_as_json, value)) if isinstance(value, tuple) else value
 
 
 def check_text(*texts: str) -> None:
@@ -211,16 +250,17 @@ def check_text(*texts: str) -> None:
             )
 
 
-def launch_options(job: Job, run: Run | None) -> list[str]:
-    """Return the job as options of ``tfmuster launch``.
+def launch_options(job: Job, run: Run | None, *, drawn_seed: bool = True) -> list[str]:
+    """Return the job as options of ``tfmuster launch``, by default also with a seed that nobody has set.
 
     With a run, its environment variables are named only, because they may be secrets: whoever runs the
     command sets them. Without one, the command is for the user, and has their values.
     """
     run_dir = None if run is None else str(run.path)
     env = job.env if run is None else {}
+    seed = job.seed if drawn_seed or job.has_given_seed else None
     options = job.on_command_line(
-        env=env, name=job.run_name, run_dir=run_dir, only_chief=False, all_output=False
+        env=env, name=job.run_name, run_dir=run_dir, only_chief=False, all_output=False, seed=seed
     )
     return options if run is None else [*options, *(f"--env={name}" for name in job.env)]
 
@@ -235,11 +275,12 @@ def begin_run(job: Job, attempt: Attempt, cluster: Cluster) -> Run:
             cluster=cluster.to_dict(),
             job=attempt.name,
             seed=job.seed,
-            settings=job.settings(),
+            settings={**job.settings(), **_submitted(job)},
         )
         run = Run(run_dir)
         job.record(run)
-        record_git(run_dir)
+        # The command of a function is a file of this package.
+        record_git(run_dir, None if (run_dir / CALL).is_dir() else script_of(job.command))
         return run
     info = attempt.run.info()
     clusters = [*info.get("clusters", [info["cluster"]]), cluster.to_dict()]
@@ -247,6 +288,14 @@ def begin_run(job: Job, attempt: Attempt, cluster: Cluster) -> Run:
     changed = {"cluster": cluster.to_dict(), "clusters": clusters, "job": attempt.name}
     record_info(attempt.run.path, {**info, **changed})
     return attempt.run
+
+
+def _submitted(job: Job) -> dict[str, Any]:
+    """Return how a batch job was launched, as recorded on submission: inside, it has other options."""
+    if SUBMITTED_VARIABLE not in os.environ or job.run_dir is None:
+        return {}
+    launched = Run(job.run_dir).info().get("launch")
+    return {} if launched is None else {"launch": launched}
 
 
 def _check_not_nested(allowed: bool) -> None:

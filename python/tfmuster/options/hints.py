@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ..words import Argument, Face, Part, Value
 from .places import PLACES
 from .table import ROWS, Control, Plain, Waiting
+
+#: Settings that say how many workers there are, and where.
+ABOUT_WORKERS: Final = ("workers", "hosts", "hostfile")
 
 
 @dataclass(frozen=True)
@@ -39,17 +42,27 @@ class Hint(Part):
     def _as_option(self) -> str:
         row = ROWS.get(self.option)
         flag = row.flags[0] if row is not None and row.flags else f"--{self.option.replace('_', '-')}"
-        if self.value is None or self.value is True:
+        # Some switches are on by default, and their option turns them off.
+        if self.value is None or isinstance(self.value, bool):
             return flag
-        value = shlex.quote(str(self.value))
-        return f"{flag}={value}" if str(self.value).startswith("-") else f"{flag} {value}"
+        return " ".join(
+            f"{flag}={shlex.quote(text)}" if text.startswith("-") else f"{flag} {shlex.quote(text)}"
+            for text in _texts(self.value)
+        )
+
+
+def _texts(value: object) -> list[str]:
+    """Return the values of an option that may be repeated."""
+    if isinstance(value, Mapping):
+        return [f"{name}={text}" for name, text in value.items()]
+    return list(map(str, value)) if isinstance(value, (list, tuple)) else [str(value)]
 
 
 @dataclass(frozen=True)
 class Launch(Part):
     """A call of ``launch()`` with some settings. `script` is what is launched, or None for the settings.
 
-    A script in capitals, or ``...``, stands for any.
+    A script in capitals, or ``...``, stands for any. `args` are the arguments of the script.
 
     With `by_command`, Python says the command, too: for a script that runs without a launcher. With `of`, it
     is written for that face, whichever has started the job.
@@ -59,6 +72,7 @@ class Launch(Part):
     script: str | None = "..."
     by_command: bool = False
     of: Face | None = None
+    args: tuple[str, ...] = ()
 
     @property
     def hints(self) -> list[dict[str, Any]]:
@@ -70,17 +84,24 @@ class Launch(Part):
         face = self.of or face
         if face == "shell" or (face == "python" and self.by_command):
             words = ["tfmuster launch", *(hint.written("shell") for hint in self.settings)]
-            return " ".join([*words, *([] if self.script is None else [shlex.quote(self.script)])])
+            return " ".join([*words, *map(shlex.quote, self._program())])
         control = [hint for hint in self.settings if hint.option in Control.ROWS]
         plain = [hint for hint in self.settings if hint.option in {**Plain.ROWS, **Waiting.ROWS}]
         place = [hint for hint in self.settings if hint not in control and hint not in plain]
         words = [] if self.script is None else [self._named(face)]
+        words += [Value(argument).written(face) for argument in self.args]
         words += [_argument(hint, face) for hint in plain]
         words += [_on(place, face)] if place else []
         if control:
             name, equals = ("launch_control", " = ") if face == "r" else ("Control", "=")
             words.append(f"control{equals}{name}({', '.join(_argument(hint, face) for hint in control)})")
         return f"launch({', '.join(words)})"
+
+    def _program(self) -> list[str]:
+        """Return the words of the program, after ``--`` if the launcher could take an argument as its own."""
+        flags = {flag for name in ABOUT_WORKERS for flag in ROWS[name].flags}
+        is_unclear = any(argument.partition("=")[0] in flags for argument in self.args)
+        return [*(["--"] if is_unclear else []), *([] if self.script is None else [self.script]), *self.args]
 
     def _named(self, face: Face) -> str:
         assert self.script is not None

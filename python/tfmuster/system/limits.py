@@ -118,6 +118,18 @@ def free_memory(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> int:
     return min(free)
 
 
+def total_memory(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> int:
+    """Return the memory that this process may use at most, in bytes. For the arguments see `free_memory`."""
+    import psutil
+
+    total = [int(psutil.virtual_memory().total)]
+    for folder in _own_folders(cgroups, own):
+        for limit, _, _ in _FILES:
+            with contextlib.suppress(OSError, ValueError):
+                total.append(int((folder / limit).read_text()))
+    return min(total)
+
+
 def used_memory() -> int:
     """Return the memory that this process uses, in bytes."""
     import psutil

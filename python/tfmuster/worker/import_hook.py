@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import importlib.util
@@ -123,7 +124,7 @@ def _patch_tensorflow() -> None:
     from ..keras_compat import check_releases
     from ..keras_compat.data.order import keep_order
     from ..keras_compat.data.pipelines import patch_shuffle
-    from ..keras_compat.runtime.starting import hook_start, name_callers_in_r
+    from ..keras_compat.runtime.starting import call_when_started, hook_start, name_callers_in_r
     from ..keras_compat.runtime.strategy_patches import patch_strategies
     from ..keras_compat.saving import patch_checkpoints
     from ..rendezvous.task.port_guard import serving
@@ -136,6 +137,7 @@ def _patch_tensorflow() -> None:
     keep_tf_config()
     _say_before_training(State("preparing"))
     hook_start()
+    call_when_started(_note_facts)
     if "rpytools" in sys.modules:
         name_callers_in_r()
         reticulate.hold()
@@ -164,6 +166,16 @@ def _say_before_training(state: State) -> None:
     """
     if own_phase() in ("", "importing", "preparing") and os.environ.get(PROCESS_VARIABLE) == str(os.getpid()):
         say_state(state)
+
+
+def _note_facts() -> None:
+    """Note what the run is remembered by, when TensorFlow has started."""
+    from .facts import note_machine, note_seed
+
+    note_machine()
+    if is_chief():
+        # A loop of the program's own has no callback.
+        atexit.register(note_seed)
 
 
 def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:

@@ -64,6 +64,9 @@ def progress_callback(images_per_step: int | None = None) -> list[keras.callback
         return []
     import keras
 
+    from ..keras_compat.process import keras_backend
+    from .facts import note_machine, note_training
+
     class Progress(keras.callbacks.Callback):  # type: ignore[misc]
         # Lets Keras call this in another thread and continue with the next step.
         async_safe = True
@@ -84,6 +87,10 @@ def progress_callback(images_per_step: int | None = None) -> list[keras.callback
             # `train_mnist` writes its metrics itself.
             if not images_per_step:
                 self._fit = next_fit()
+            if is_chief():
+                note_training(self.model, images_per_step)
+            if keras_backend() == "jax":
+                note_machine()
             # The first step builds the graph, which can take long.
             say_state(State("tracing"))
             ACTIVITY.at_next("traced", lambda: say_state(State("first step")))

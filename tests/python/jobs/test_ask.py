@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -115,6 +116,38 @@ def test_the_commit_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "train.py").write_text("print()\n")
     record_git(run.path)
     assert run.info()["git"] == {"commit": commit, "changed": True}
+    git(tmp_path, "checkout", "--quiet", "train.py")
+    record_git(run.path)
+    assert run.info()["git"] == {"commit": commit, "changed": False}
     monkeypatch.setenv("PATH", "")
     record_git(run.path)
-    assert run.info()["git"] == {"commit": commit, "changed": True}
+    assert run.info()["git"] == {"commit": commit, "changed": False}
+
+
+def test_the_commit_is_that_of_the_scripts_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, run = tmp_path / "project", Run(tmp_path)
+    (project / "src").mkdir(parents=True)
+    (project / "src" / "train.py").touch()
+    (tmp_path / "run.json").write_text('{"name": "train"}')
+    git(project, "init", "--quiet")
+    git(project, "add", "src")
+    git(project, "commit", "--quiet", "--message", "first")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    # Git is asked once.
+    asked = tmp_path / "asked"
+    real = shutil.which("git")
+    monkeypatch.setenv("PATH", plant(tmp_path, "git", f"echo asked >>{asked}", f'exec {real} "$@"'))
+    record_git(run.path, Path("project/src/train.py"))
+    assert asked.read_text() == "asked\n"
+    assert run.info()["git"]["changed"] is False
+    # Files that Git does not know are no changes, but for the script.
+    for name in ("src/new.py", "lib/new.py"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).touch()
+        record_git(run.path, Path("project/src/train.py"))
+        assert run.info()["git"]["changed"] is False
+        record_git(run.path, project / name)
+        assert run.info()["git"]["changed"] is True
+    record_git(run.path)
+    assert asked.read_text() == "asked\n" * 5

@@ -46,6 +46,17 @@ def kind_of(dataset: tf.data.Dataset) -> str:
     return kind.__name__.removeprefix("_").removesuffix("V2").removesuffix("Dataset")
 
 
+#: Steps of a data set that keep its batches.
+_KEEP_BATCHES = ("Prefetch", "Map", "ParallelMap", "Options", "Repeat", "Cache")
+
+
+def batch_step(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Return the step that makes the batches of a data set, or else the last one that may change them."""
+    while seams.BATCH_SIZE.of(dataset, None) is None and kind_of(dataset) in _KEEP_BATCHES:
+        (dataset,) = seams.INPUTS.of(dataset)()
+    return dataset
+
+
 def name_of(dataset: tf.data.Dataset) -> str:
     """Return what to call a step in a message."""
     kind = type(dataset).__name__.removeprefix("_")

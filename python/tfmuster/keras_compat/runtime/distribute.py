@@ -25,6 +25,7 @@ from ...options.hints import Hint
 from ...system.register import Seam
 from ...words import Words
 from .. import seams
+from ..data.pipelines import batch_step
 from ..data.worker_data import only_this_worker_has
 from ..process import PROCESS, multi_worker, worker_of
 
@@ -189,19 +190,14 @@ def _scaled(arguments: Mapping[str, Any], workers: int) -> dict[str, Any]:
     raise _not_scaled(type(data).__name__)
 
 
-#: Steps of a data set that keep its batches.
-_KEEP = ("Prefetch", "Map", "ParallelMap", "Options", "Repeat", "Cache")
-
-
 def _batches_of(dataset: tf.data.Dataset) -> tuple[int, bool]:
     """Return the rows of a data set's batches, and whether a smaller last one is left out."""
     import tensorflow as tf
 
-    while (size := seams.BATCH_SIZE.of(dataset, None)) is None:
-        if type(dataset).__name__ not in [f"_{step}Dataset" for step in _KEEP]:
-            raise _not_scaled(f"a data set that ends in {type(dataset).__name__}")
-        (dataset,) = seams.INPUTS.of(dataset)()
-    return int(tf.get_static_value(size)), bool(tf.get_static_value(seams.DROP_REMAINDER.of(dataset)))
+    step = batch_step(dataset)
+    if (size := seams.BATCH_SIZE.of(step, None)) is None:
+        raise _not_scaled(f"a data set that ends in {type(step).__name__}")
+    return int(tf.get_static_value(size)), bool(tf.get_static_value(seams.DROP_REMAINDER.of(step)))
 
 
 def _not_scaled(found: str) -> StrategyError:

@@ -254,8 +254,8 @@ def _assigned(key: int, line: str | None) -> None:
             ACTIVITY.before_end = _compare
             say(
                 Words(
-                    "tfmuster: {}. If all workers are to train it together, make it in the strategy's scope, and "
-                    "add the gradients. If it is each worker's own, make it with {}.",
+                    "tfmuster: {}. If all workers are to train it together, make it in the strategy's "
+                    "scope, and add the gradients. If it is each worker's own, make it with {}.",
                     where,
                     Argument("trainable", False),
                 )

@@ -59,7 +59,7 @@ class Engine(abc.ABC):
             where = None
         if workers is None and self.slots:
             workers = max(1, self.slots - settings["ps"] - settings["chief"] - settings["evaluator"])
-        return Job(command, where=where, workers=workers, **settings)
+        return Job(command, where=where, place=self.where, workers=workers, **settings)
 
     @abc.abstractmethod
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:

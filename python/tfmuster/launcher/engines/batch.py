@@ -161,6 +161,7 @@ class BatchEngine(BatchCommands, Engine):
         script = self.script(job, run)
         if not resumed:
             about = {"name": run.name, "command": list(job.command), "cluster": {}, "started": utc_now()}
+            about["launch"] = job.launched()
             # No machine has its launcher yet.
             record_info(run.path, {**about, "directory": os.getcwd(), "host": ""})
         job.record(run)

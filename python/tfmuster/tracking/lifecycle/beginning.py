@@ -32,8 +32,10 @@ from ..record.recording import read_info, record_info, record_status, record_sto
 from .resuming import resuming
 from .stopping import resume_text
 
-#: Time limit of each git command, in seconds.
+#: Time limit of git, in seconds.
 _GIT_SECONDS = 5.0
+#: What stands before the commit in git's answer. Before the first commit, "(initial)" follows.
+_COMMIT = "# branch.oid "
 
 
 def new_run(
@@ -272,13 +274,31 @@ def _not_yours(shown: Path, found: str) -> LaunchError:
     )
 
 
-def record_git(run_dir: Path) -> None:
-    """Add the commit of the working directory to ``run.json``, if it is a git repository."""
+def record_git(run_dir: Path, script: Path | None = None) -> None:
+    """Add the commit of the script's folder, or else of the working directory, to ``run.json``.
+
+    Nothing is added outside of a git repository, or without git. ``changed`` says that tracked files differ
+    from the commit, or that it lacks the script.
+    """
+    place = Path.cwd() if script is None else script.absolute().parent
+    root = next((folder for folder in (place, *place.parents) if (folder / ".git").exists()), None)
+    if root is None:
+        return
+    status = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal")
     try:
-        commit = ask("git", "rev-parse", "HEAD", seconds=_GIT_SECONDS)
-        status = ask("git", "status", "--porcelain", "-uno", seconds=_GIT_SECONDS)
+        answer = ask("git", "--no-optional-locks", "-C", place, *status, seconds=_GIT_SECONDS)
     except NoAnswerError:
         return
-    if commit.code == status.code == 0:
-        state = {"commit": commit.output.strip(), "changed": bool(status.output.strip())}
-        record_info(run_dir, {**read_info(run_dir), "git": state})
+    entries = answer.output.split("\0")
+    commit = next((entry[len(_COMMIT) :] for entry in entries if entry.startswith(_COMMIT)), "")
+    if answer.code == 0 and commit.isalnum():
+        changed = any(_is_change(entry, root, script) for entry in entries)
+        record_info(run_dir, {**read_info(run_dir), "git": {"commit": commit, "changed": changed}})
+
+
+def _is_change(entry: str, root: Path, script: Path | None) -> bool:
+    """Return whether an entry of ``git status`` is a changed file, or the script that git does not know."""
+    kind, _, name = entry.partition(" ")
+    if kind == "?":
+        return script is not None and script.absolute().is_relative_to(root / name)
+    return kind not in ("", "#")

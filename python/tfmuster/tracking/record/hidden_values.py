@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 HIDDEN: Final = "***"
 
@@ -104,6 +104,19 @@ def _after_options(words: Iterable[str], hide: Callable[[str], str]) -> Iterator
 def without_secret(name: str, value: str) -> str:
     """Return the value of an environment variable, with ``***`` in place of what looks like a secret."""
     return HIDDEN if is_secret(name, value) else _in_text(value)
+
+
+def settings_without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of a launch, with ``***`` in place of what looks like a secret in their values."""
+    return {name: _in_setting(name, value) for name, value in settings.items()}
+
+
+def _in_setting(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {inner: without_secret(inner, str(text)) for inner, text in value.items()}
+    if isinstance(value, str):
+        return without_secret(name, value)
+    return without_secrets(value) if isinstance(value, list) else value
 
 
 def is_secret(name: str, value: str | None = None) -> bool:

@@ -20,7 +20,7 @@ import orjson
 
 from ...system.replace import replacing_file
 from ...system.terminal_text import output_encoding
-from .hidden_values import without_secrets
+from .hidden_values import settings_without_secrets, without_secrets
 from .layout import CALL, MOST_LINES, RESUME, STOP_COMMAND, read_json, read_json_lines, utc_now, write_json
 from .lines import METRICS, NOTES, history_of
 
@@ -71,7 +71,7 @@ _INFO: Final[Mapping[str, Check]] = {
     "cluster": lambda value: _is_object(value) and all(map(_are_texts, value.values())),
     "started": _is_time,
     "pid": _is_process,
-    "versions": _is_object,
+    **dict.fromkeys(("versions", "launch"), _is_object),
     "git": lambda value: _is_object(value) and {"commit", "changed"} <= value.keys(),
     "resumed": _is_number,
     # Not every codec makes text of bytes.
@@ -173,8 +173,10 @@ def _known(entries: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str,
 
 
 def record_info(run_dir: Path, about: Mapping[str, Any]) -> None:
-    """Replace ``run.json``, which only this user can read. Secrets in the command are not written."""
+    """Replace ``run.json``, which only this user can read. Secrets in the launch are not written."""
     shown = {**about, "command": without_secrets(about.get("command", ()))}
+    if "launch" in about:
+        shown["launch"] = settings_without_secrets(about["launch"])
     write_json(run_dir / "run.json", shown, mode=0o600)
 
 

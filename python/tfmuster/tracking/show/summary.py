@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from datetime import datetime
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 from ...options.hints import Hint
 from ...system.terminal_text import safe_text, visible
 from ..failure.failure import Failure, signal_name
+from ..live.machines import read_machines
 from ..live.states import SPEEDS, read_events, read_states, speed_text
 from ..record.layout import CALL, UNFINISHED
 from ..record.lines import epoch_line, read_metrics
 from ..record.recording import unreadable
 from ..run import Run
+from .facts import facts, launch_line
 
 
 def local_time(text: str | None) -> str | None:
@@ -120,7 +123,7 @@ def last_epoch(run: Run) -> str:
 def summary(run: Run) -> dict[str, str]:
     """Summarize a run by label, in terminal-safe texts: its program, tasks, notes and first failure."""
     info, status, error = run.info(), run.status(), run.error()
-    command = " ".join(info.get("command", []))
+    command = shlex.join(info.get("command", []))
     known: dict[str, Any] = {
         "run": str(run.path),
         "state": status["state"] + (f", {status['restarts']} restarts" if status["restarts"] else ""),
@@ -131,7 +134,7 @@ def summary(run: Run) -> dict[str, str]:
         "training": _training(info),
         "host": info.get("host"),
         **{task: _task_line(entry, info.get("host")) for task, entry in status["tasks"].items()},
-        **_notes_by_subject(run),
+        **facts(run),
         "last epoch": last_epoch(run),
         "speed": speed_of(run),
         "model": str(run.model_path) if run.model_path.exists() else None,
@@ -166,18 +169,11 @@ def document(run: Run) -> dict[str, Any]:
         "status": run.status(),
         "history": run.history(),
         "notes": run.notes(),
+        "run_again": launch_line(run),
+        "machines": read_machines(run.path),
         "error": run.error(),
         **({"unreadable": odd} if odd else {}),
     }
-
-
-def _notes_by_subject(run: Run) -> dict[str, str]:
-    """Return what was decided for the program: texts by what they are about, such as ``input``."""
-    texts: dict[str, dict[str, None]] = {}
-    for note in run.notes():
-        # After a restart the chief writes the same again.
-        texts.setdefault(note["about"], {})[note["text"]] = None
-    return {about: "; ".join(unique) for about, unique in texts.items()}
 
 
 def _task_line(entry: dict[str, Any], launcher: str | None) -> str:

@@ -26,6 +26,7 @@ from ...record.layout import UNFINISHED, utc_now
 from ...record.lines import read_metrics
 from ...record.recording import unreadable
 from ...run import Run
+from ..facts import facts, last_noted
 from ..summary import last_epoch, local_time, speed_of, speeds, took
 from ..tail import cut_lines, folded
 from .charts import curves, timeline
@@ -49,11 +50,12 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\ufff
 
 def report_html(run: Run) -> str:
     """Return the page as text."""
-    return _template().render(_content(run))
+    return template("page.html").render(_content(run))
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """Return a template of pages, which escapes all values."""
     # Only a report needs it, and its import takes 0.1 s of the command line's start.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
@@ -74,7 +76,7 @@ def _template() -> Template:
         keep_trailing_newline=True,
     )
     environment.filters["px"] = lambda value: f"{value:.1f}"
-    return environment.get_template("page.html")
+    return environment.get_template(name)
 
 
 def write_report(run: Run, path: str | os.PathLike[str] | None = None) -> str:
@@ -97,8 +99,12 @@ def write_report(run: Run, path: str | os.PathLike[str] | None = None) -> str:
     TfmusterError
         If the file can't be written.
     """
-    target = Path(path).absolute() if path is not None else run.path / REPORT
-    text = report_html(run)
+    return write_page(run.path / REPORT if path is None else path, report_html(run), option="--output")
+
+
+def write_page(path: str | os.PathLike[str], text: str, *, option: str) -> str:
+    """Write a page to a file, which the command line takes as `option`, and return its absolute path."""
+    target = Path(path).absolute()
     try:
         # The page may be open in a browser, which loads it again while the run continues.
         with replacing_file(target) as file:
@@ -109,9 +115,8 @@ def write_report(run: Run, path: str | os.PathLike[str] | None = None) -> str:
             found=error.strerror,
             fix=Words(
                 "Name another file with {}, in a folder that you can write to.",
-                Code("path", "path", "--output"),
+                Code("path", "path", option),
             ),
-            run=run.name,
         ) from error
     return str(target)
 
@@ -155,6 +160,7 @@ def _content(run: Run) -> dict[str, Any]:
         "renewal": RENEWAL_SECONDS if unfinished else None,
         "failure": _failure(run),
         "summary": _summary(run, info, status),
+        "layers": last_noted(run, "model summary").get("value"),
         "cluster": _cluster(info, status),
         "curves": curves(epochs, best and best.at),
         "best": best,
@@ -184,6 +190,8 @@ def _summary(run: Run, info: dict[str, Any], status: dict[str, Any]) -> dict[str
         "directory": info.get("directory"),
         "run directory": run.path,
         "restarts": status["restarts"] or None,
+        # A page may be sent to others.
+        **facts(run, with_env=False),
         "last epoch": last_epoch(run),
         "model": run.model_path if run.model_path.exists() else None,
         "unreadable": unreadable(run.path),
@@ -242,6 +250,4 @@ def _logs(run: Run) -> dict[str, Any]:
 
 def _environment(info: dict[str, Any]) -> dict[str, str]:
     known = {str(name): str(version) for name, version in info.get("versions", {}).items()}
-    if git := info.get("git"):
-        known["git commit"] = f"{git['commit']}{', with changes' if git['changed'] else ''}"
     return {**known, "host": str(info.get("host", ""))}

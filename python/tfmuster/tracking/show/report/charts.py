@@ -7,8 +7,9 @@ Training and validation also differ in line style and marker, and bars have labe
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ from ..summary import local_time
 
 _LARGEST = 1e300
 _COLORS = {"training": "#0072B2", "validation": "#D55E00"}
+#: Colors of runs, in the order of their names.
+_RUN_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _PHASES = {
     "importing": "#BBBBBB",
     "starting": "#999999",
@@ -55,6 +58,11 @@ class CurveLine(NamedTuple):
     color: str
     points: list[tuple[float, float]]
 
+    @property
+    def is_training(self) -> bool:
+        """Whether it is a metric in training."""
+        return not self.name.endswith("validation")
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -88,22 +96,44 @@ def curves(lines: Sequence[Mapping[str, Any]], best: int | None = None) -> list[
     `lines` has a line of metrics for each epoch, and `best` is the best of them, from 0.
     """
     names = dict.fromkeys(name for line in lines for name in line if name not in NO_METRICS)
-    metrics = dict.fromkeys(name.removeprefix("val_") for name in names)
     series = {name: [line.get(name, math.nan) for line in lines] for name in names}
     return [
         _curve(
-            metric,
-            {"training": series.get(metric, ()), "validation": series.get(f"val_{metric}", ())},
-            len(lines),
-            best,
+            metric, {"training": series.get(metric, ()), "validation": series.get(f"val_{metric}", ())}, best
         )
-        for metric in sorted(metrics, key=lambda name: (name != "loss", name == "images_per_second"))
+        for metric in _metrics(names)
     ]
 
 
-def _curve(metric: str, series: Mapping[str, Sequence[float]], epochs: int, best: int | None) -> Curve:
+def _metrics(names: Iterable[str]) -> list[str]:
+    """Return the metrics of a history, in the order of their charts."""
+    metrics = dict.fromkeys(name.removeprefix("val_") for name in names)
+    return sorted(metrics, key=lambda name: (name != "loss", name == "images_per_second"))
+
+
+def overlaid_curves(histories: Mapping[str, Mapping[str, Sequence[float]]]) -> list[Curve]:
+    """Compute a chart for each metric, with the curves of several runs by their names."""
+    colors: dict[str, str] = {}
+    for run, color in zip(histories, itertools.cycle(_RUN_COLORS), strict=False):
+        colors |= {run: color, f"{run}, validation": color}
+    charts = []
+    for metric in _metrics(itertools.chain(*histories.values())):
+        series: dict[str, Sequence[float]] = {}
+        for run, history in histories.items():
+            series |= {run: history.get(metric, ()), f"{run}, validation": history.get(f"val_{metric}", ())}
+        charts.append(_curve(metric, series, colors=colors))
+    return charts
+
+
+def _curve(
+    metric: str,
+    series: Mapping[str, Sequence[float]],
+    best: int | None = None,
+    colors: Mapping[str, str] = _COLORS,
+) -> Curve:
     shown = {name: values for name, values in series.items() if len(values)}
     finite = [value for values in shown.values() for value in values if _is_drawn(value)] or [0.0]
+    epochs = max(len(values) for values in shown.values())
     low, high, ticks = _scale(min(finite), max(finite))
 
     def x(epoch: float) -> float:
@@ -113,7 +143,7 @@ def _curve(metric: str, series: Mapping[str, Sequence[float]], epochs: int, best
         return _TOP + (Curve.height - _TOP - _BOTTOM) * (high - value) / (high - low)
 
     lines = [
-        CurveLine(name, _COLORS[name], [(x(i), y(v)) for i, v in enumerate(values, 1) if _is_drawn(v)])
+        CurveLine(name, colors[name], [(x(i), y(v)) for i, v in enumerate(values, 1) if _is_drawn(v)])
         for name, values in shown.items()
     ]
     return Curve(

@@ -33,7 +33,7 @@ def a_run(folder: Path) -> Run:
 def test_texts_for_a_terminal_have_nothing_that_changes_it(tmp_path: Path) -> None:
     run = a_run(tmp_path)
     told = summary(run)
-    assert told["command"] == "train.py abc"
+    assert told["command"] == "train.py 'abc'"
     assert told["abc"] == "abc" and "first failure" in told
     assert last_epoch(run) == "epoch 1  abc 1.0000"
     texts = [*told, *told.values(), *(text for row in run_table(tmp_path) for text in row.values())]
