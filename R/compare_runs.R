@@ -47,7 +47,7 @@ compare_runs <- function(runs, path = NULL) {
   structure(
     list(
       settings = as.data.frame(settings, check.names = FALSE, optional = TRUE),
-      metrics = do.call(rbind, c(list(none), rows))
+      metrics = do.call(rbind, c(list(none), rows, list(make.row.names = FALSE)))
     ),
     class = "tfmuster_comparison"
   )
