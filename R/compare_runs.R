@@ -23,14 +23,14 @@
 #' second <- launch(script, workers = 2, run_dir = file.path(folder, "second"), quiet = TRUE)
 #' compare_runs(list(first, second))
 compare_runs <- function(runs, path = NULL) {
+  check_own(runs = "any", path = "name")
   if (inherits(runs, c("tfmuster_run", "tfmuster_values", "tfmuster.Run"))) runs <- list(runs)
-  check_arguments(list(path = path), c(path = "name"), kind = "error")
   call <- rlang::current_env()
   paths <- lapply(unname(as.list(unclass(runs))), function(run) as_run(run, call = call)$path)
   compared <- run_python("compare_runs", paths, as_path(path))
   names <- as.character(unlist(compared$runs))
   setting_of <- function(run) {
-    vapply(compared$settings, function(texts) texts[[run]] %||% NA_character_, character(1), USE.NAMES = FALSE)
+    unname(vapply(compared$settings, function(texts) texts[[run]] %||% NA_character_, ""))
   }
   settings <- c(
     list(setting = names(compared$settings) %||% character()),
@@ -58,6 +58,10 @@ print.tfmuster_comparison <- function(x, digits = 5, ...) {
   cli::cat_line(cli::style_bold("Settings that differ"))
   if (nrow(x$settings)) print(x$settings, row.names = FALSE, right = FALSE) else cli::cat_line("none")
   cli::cat_line(cli::style_bold("Metrics"))
-  if (nrow(x$metrics)) print(x$metrics, row.names = FALSE, right = FALSE, digits = digits) else cli::cat_line("none")
+  if (nrow(x$metrics)) {
+    print(x$metrics, row.names = FALSE, right = FALSE, digits = digits)
+  } else {
+    cli::cat_line("none")
+  }
   invisible(x)
 }

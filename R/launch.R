@@ -1,9 +1,9 @@
 #' Run a script or an R function on several workers
 #'
 #' Starts the script or the function in new processes on this machine, or on other machines through ssh, as
-#' the tasks of one cluster with free ports. Prefixes each output line with the worker's name, shows a line that
-#' all workers print alike once, and stops all processes when one fails. A script need not use tfmuster; Keras 3
-#' is patched to work on several workers.
+#' the tasks of one cluster with free ports. Prefixes each output line with the worker's name, shows a line
+#' that all workers print alike once, and stops all processes when one fails. A script need not use tfmuster;
+#' Keras 3 is patched to work on several workers.
 #'
 #' This R's `Rscript` runs an `.R` script, with the library paths, working directory, environment variables,
 #' and Python of this session. This Python runs a `.py` script. If it has no TensorFlow, the script runs on

@@ -21,6 +21,7 @@ right_calls <- function(run) {
     callback_checkpoint = list(folder = "checkpoints"), callback_tensorboard = list(), check_cluster = list(),
     chief_first = list(expr = 1), cluster_from_file = list(path = "cluster.json"),
     cluster_spec = list(worker = "127.0.0.1:7001"),
+    compare_runs = list(runs = list(run, run)),
     cluster_task = list(cluster = cluster, type = "worker", index = 0), csv_rows = list(),
     current_task = list(), distributed_step = list(strategy = one, step_fn = function(x) x),
     evaluate_checkpoints = list(model = model, data = list(digits$x_test, digits$y_test)),
