@@ -2,17 +2,18 @@
 #'
 #' Shows the settings in which runs differ, and their metrics side by side.
 #'
-#' @param runs Two or more runs: a list of them, such as a part of [run_list()], or a character vector of names,
-#'   parts of names, or paths of run directories.
-#' @param path Path of an HTML page to write: both tables, and for each metric one chart with the curves of all
-#'   runs. Default: write none.
-#' @return A list of class `tfmuster_comparison`, which prints as two tables. `settings`: a data frame with a row
-#'   for each setting that differs, such as `workers`, `seed`, `batch size`, or an option of the program. Its
-#'   columns are `setting` and one per run; `NA` where a run has none. `metrics`: a data frame with a row for each
-#'   metric and run: `metric`, `run`, `final` (the value of the last epoch), `best` and `best_epoch` (counted from 1
-#'   over all calls of `fit()`). `best` is `NA` if nobody knows whether the metric is to be small or large.
-#' @section Errors: `tfmuster_error_error`: there are fewer than two different runs, a run does not exist, or the
-#'   page can't be written.
+#' @param runs Two or more runs: a list of them, such as a part of [run_list()], or a character vector of
+#'   names, parts of names, or paths of run directories.
+#' @param path Path of an HTML page to write: both tables, and for each metric one chart with the curves of
+#'   all runs. Default: write none.
+#' @return A list of class `tfmuster_comparison`, which prints as two tables. `settings`: a data frame with a
+#'   row for each setting that differs, such as `workers`, `seed`, `batch size`, or an option of the program.
+#'   Its columns are `setting` and one per run; `NA` where a run has none. `metrics`: a data frame with a row
+#'   for each metric and run: `metric`, `run`, `final` (the value of the last epoch), `best` and `best_epoch`
+#'   (counted from 1 over all calls of `fit()`). `best` is `NA` if nobody knows whether the metric is to be
+#'   small or large.
+#' @section Errors: `tfmuster_error_error`: there are fewer than two different runs, a run does not exist, or
+#'   the page can't be written.
 #' @seealso [run_list()], [run_history()] and [view_run()]
 #' @export
 #' @examplesIf tfmuster_available()
