@@ -4,7 +4,7 @@ default_envname <- "r-tfmuster"
 #'
 #' Creates a virtual environment and installs TensorFlow and the other required packages in it, from pip's
 #' configured package index (about 600 MB). Later sessions find an environment named `r-tfmuster`
-#' automatically.
+#' automatically. The command `tfmuster` for a shell comes with it, see [tfmuster_command()].
 #'
 #' @param envname Name or path of the virtual environment. It is created if it does not exist.
 #' @param python Path of the Python for the environment. Default: the newest one here for which TensorFlow has
@@ -40,6 +40,7 @@ install_tfmuster <- function(envname = default_envname, python = NULL,
     reticulate::virtualenv_create(envname, python = python %||% suitable_python(), packages = NULL)
   }
   reticulate::virtualenv_install(envname, packages = packages, ...)
+  tfmuster_command(reticulate::virtualenv_python(envname))
   cli::cli_inform(c(
     v = "The environment {.val {envname}} is ready.",
     i = "Restart R, then try {.code tfmuster::tfmuster_available()}."

@@ -6,7 +6,7 @@ test_that("install_tfmuster() makes an environment that later sessions find by t
   python <- if (file.exists("/usr/bin/python3")) "/usr/bin/python3" else Sys.which("python3")
   skip_if(python == "", "no python3 to make an environment with")
   home <- withr::local_tempdir()
-  withr::local_envvar(WORKON_HOME = home)
+  withr::local_envvar(WORKON_HOME = home, R_USER_DATA_DIR = file.path(home, "data"))
   withr::local_dir(withr::local_tempdir())
   said <- character()
   name <- withCallingHandlers(
@@ -16,6 +16,11 @@ test_that("install_tfmuster() makes an environment that later sessions find by t
   )
   expect_equal(name, "r-tfmuster")
   expect_match(said, "Restart R", all = FALSE)
+  # The command of that Python, with the core of this package, from any folder.
+  command <- file.path(home, "data", "R", "tfmuster", "bin", "tfmuster")
+  expect_match(said, command, fixed = TRUE, all = FALSE)
+  version <- withr::with_envvar(c(PYTHONPATH = NA), system2(command, "--version", stdout = TRUE))
+  expect_match(version, as.character(utils::packageVersion("tfmuster")), fixed = TRUE, all = FALSE)
   expect_true(dir.exists(file.path(home, name)))
   # It may be called again, and installs only what is missing.
   expect_equal(suppressMessages(install_tfmuster(packages = "click>=8.1")), name)

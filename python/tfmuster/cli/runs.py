@@ -124,6 +124,10 @@ def list_runs(folder: str | None, everywhere: bool, as_json: bool, **wanted: Any
     if not chosen:
         fitting = " that fit" if any(wanted.values()) else ""
         click.echo(visible(f"No runs{fitting} in {folder or 'runs'}."))
+        if wanted["state"] and (others := newest_runs(folder, all=everywhere)):
+            # The state may be misspelled.
+            there = dict.fromkeys(run_row(run)["state"] for run in others)
+            click.echo(visible(f"The states of those that are there: {', '.join(there)}"), err=True)
         return
     table = [run_row(run) for run in chosen]
     rows = [_row(run, everywhere) for run in table]

@@ -213,12 +213,13 @@ class Job(Control, Plain):
     def launched(self) -> dict[str, Any]:
         """Return how the user has launched the job: settings by name, without those of the default value.
 
-        The run directory is left out, because a second run needs one of its own.
+        The run directory is left out, because a second run needs one of its own, and so is a session of Spark,
+        which is one of this process.
         """
         given: dict[str, Any] = {
             "name": self.run_name if self.run_name != command_name(self.command) else None
         }
-        given |= {"run_dir": None, "seed": self.seed if self.has_given_seed else None}
+        given |= {"run_dir": None, "spark": None, "seed": self.seed if self.has_given_seed else None}
         values = {**({} if self.place is None else self.place.values()), **self.values(), **given}
         backend = {} if self.place is None else {"backend": self.place.backend}
         return backend | {

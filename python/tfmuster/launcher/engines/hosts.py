@@ -16,6 +16,8 @@ from ...words import Code, Words
 # ssh would read a leading "-" as an option, and its configuration may pass both names to a shell.
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 _SLOTS = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
+#: Slots of a host: four for each core of the largest machine that a cloud rents.
+_MOST_SLOTS = 1024
 _HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(.*))?", re.DOTALL)
 _SHOWN = 60
 _HOSTS = Hint("hosts")
@@ -150,8 +152,9 @@ def _hosts(entries: Iterable[tuple[str, str, str]], *, twice: bool = True) -> tu
             problems.append(f"{where}: {_shown(text)} is not a host name")
         elif at and not _USER.fullmatch(user):
             problems.append(f"{where}: {_shown(user)} is not a user name")
-        elif not _SLOTS.fullmatch(slots):
-            problems.append(f"{where}: {_shown(slots)} is not a number of slots (1 to 9999)")
+        elif not _SLOTS.fullmatch(slots) or int(slots) > _MOST_SLOTS:
+            port = "; a port belongs into ~/.ssh/config" if slots.isdigit() and int(slots) else ""
+            problems.append(f"{where}: {_shown(slots)} is not a number of slots (1 to {_MOST_SLOTS}){port}")
         elif name in hosts and not twice:
             problems.append(f"{where}: {_shown(name)} is named twice")
         elif name in hosts:

@@ -89,7 +89,7 @@ def check_slots(context: SparkContext, count: int) -> None:
     had = 0
     while True:
         # Asked before the slots: an executor that comes between both questions has its slots counted.
-        complete = old or _one_process(context) or _executors(context) >= (expected or math.inf)
+        complete = _one_process(context) or _executors(context) >= (expected or math.inf)
         if (slots := int(scala.maxNumConcurrentTasks(profile))) >= count:
             return
         now = time.monotonic()
@@ -97,7 +97,7 @@ def check_slots(context: SparkContext, count: int) -> None:
             had, grown = slots, now
         if had and not expected:
             # A new session gets its executors one after the other.
-            complete |= now - grown > _MORE_EXECUTORS_SECONDS
+            complete |= old or now - grown > _MORE_EXECUTORS_SECONDS
         if complete or now - begun > _FIRST_EXECUTOR_SECONDS:
             where = "this machine" if _one_process(context) else f"{_executors(context)} executors"
             raise LaunchError(

@@ -87,7 +87,7 @@ class TestFourHosts:
         ) in done.stderr
         assert re.search(r"  to do: node2: start at most \d+ processes there, or set --oversub", done.stderr)
         assert not (network.work / "runs").exists()
-        done = network.launch(*hosts, "--oversubscribe", "hello.py")
+        done = network.launch(*hosts, "--oversubscribe", "--all-output", "hello.py")
         assert done.returncode == 0, done.stderr
         assert done.stdout.count("hello") == many + 1
 

@@ -88,11 +88,15 @@ class TestNames:
             named_hosts(None, path)
         assert str(caught.value) == (
             "The hosts can't be used.\n"
-            f"  found: {path}, line 1: 'two' is not a number of slots (1 to 9999)\n"
+            f"  found: {path}, line 1: 'two' is not a number of slots (1 to 1024)\n"
             f"         {path}, line 2: 'node 2' is not a host name\n"
-            f"         {path}, line 4: '0' is not a number of slots (1 to 9999)\n"
+            f"         {path}, line 4: '0' is not a number of slots (1 to 1024)\n"
             "  to do: Write them as node1:2,node2:2 (name:slots), or one per line in --hostfile."
         )
+
+    def test_a_port_is_not_taken_for_slots(self) -> None:
+        with pytest.raises(LaunchError, match=r"'2200' is not a number of slots .* into ~/.ssh/config"):
+            parse_hosts("node1,node2:2200")
 
     @pytest.mark.parametrize("content", [None, "", "# nothing\n", b"\xff\xfe"])
     def test_a_file_without_hosts(self, tmp_path: Path, content: str | bytes | None) -> None:
