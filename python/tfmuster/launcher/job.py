@@ -213,7 +213,7 @@ class Job(Control, Plain):
     def launched(self) -> dict[str, Any]:
         """Return how the user has launched the job: settings by name, without those of the default value.
 
-        The run directory is left out, because a second run needs one of its own, and so is a session of Spark,
+        The run directory is left out, because a second run needs one of its own. So is a session of Spark,
         which is one of this process.
         """
         given: dict[str, Any] = {
