@@ -81,6 +81,8 @@ test_that("a console that can't draw is told what workers do that start", {
 test_that("the workers of a function tell what they do while they start", {
   skip_if_fast()
   skip_without_python(tensorflow = TRUE)
+  # A forked worker has imported TensorFlow already.
+  withr::local_envvar(fresh)
   stock <- session_display
   replace <- function(display) utils::assignInNamespace("session_display", display, "tfmuster")
   withr::defer(replace(stock))

@@ -104,7 +104,7 @@ test_that("a script that never heard of tfmuster fails with its own lines, in th
   run <- launch(script, workers = 1, quiet = TRUE, wait = FALSE, run_dir = file.path(folder, "later"))
   error <- expect_kind(check_run(run_wait(run)), "worker")
   expect_equal(conditionCall(error$parent), quote(f(FALSE)))
-  expect_equal(lengths(regmatches(format(error), gregexpr("! no [{]luck", format(error)))), 1)
+  expect_equal(lengths(regmatches(format(error), gregexpr("! no [{]luck[}]\n", format(error)))), 1)
   cause <- "Caused by error in `f[(][)]`:\n! no [{]luck[}]\n.*f[(]FALSE[)]"
   expect_match(format(error, simplify = "branch"), cause)
 })
