@@ -23,6 +23,8 @@ _WAITING = (
 )
 #: What computes, the longest first.
 _COMPUTING = ("tests/python/keras/differential", "tests/testthat/test-launch", "tests/python/keras/")
+#: The end of the name of a unit of what `make test` leaves out.
+_REST = "::rest"
 #: R lives in the process of these, and stays in it.
 _LAST = "tests/parity/"
 
@@ -38,16 +40,15 @@ class ByFile(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        if shared := _TOGETHER.match(nodeid):
-            return shared[0]
-        session = _APART.search(nodeid)
-        return nodeid.partition("::")[0] + (f"::{session[1]}" if session else "")
+        shared, session = _TOGETHER.match(nodeid), _APART.search(nodeid)
+        unit = shared[0] if shared else nodeid.partition("::")[0]
+        return unit + (f"::{session[1]}" if session else "") + (_REST if left(nodeid) else "")
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         waits = self.nodes.index(node) <= len(self.nodes) // 2
         kinds = (*_WAITING, *_COMPUTING) if waits else (*_COMPUTING, "tests/testthat/", "tests/python/unit/")
         units = [unit for unit in self.workqueue if not unit.startswith(_LAST)]
-        units = [unit for unit in units if not all(map(left, self.workqueue[unit]))] or units
+        units = [unit for unit in units if not unit.endswith(_REST)] or units
         chosen = next((unit for kind in kinds for unit in units if unit.startswith(kind)), None)
         chosen = chosen or next(iter(units), None)
         if chosen is not None:
