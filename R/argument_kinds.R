@@ -44,6 +44,8 @@ argument_kinds <- list(
   count = list(says = "a whole number of at least 1", is = function(x) is.null(x) || is_whole(x, 1)),
   positive = list(says = "a whole number of at least 1", is = function(x) is_whole(x, 1)),
   number = list(says = "a whole number of at least 0", is = function(x) is_whole(x, 0)),
+  # Python says what is wrong with a number, as in Python.
+  integer = list(says = "a whole number", is = is_number),
   share = list(says = "a whole number of at least 0", is = function(x) is.null(x) || is_whole(x, 0)),
   seed = list(says = "a whole number from 0 to 2147483647", is = is_seed),
   port = list(says = "a port, from 0 to 65535", is = is_port),

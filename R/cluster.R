@@ -61,7 +61,7 @@ cluster_from_file <- function(path) {
 #' cluster <- cluster_spec(worker = c("10.0.0.1:2222", "10.0.0.2:2222"))
 #' cluster_task(cluster, "worker", 1)
 cluster_task <- function(cluster, type, index) {
-  check_own(cluster = "cluster", type = "string", index = "number", kind = "cluster")
+  check_own(cluster = "cluster", type = "string", index = "integer", kind = "cluster")
   run_python("Cluster.task", cluster, type, as_whole(index))
 }
 
