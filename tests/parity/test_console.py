@@ -39,7 +39,7 @@ class Console:
     def send(self, text: str) -> None:
         os.write(self._mine, text.encode())
 
-    def read_until(self, text: str, seconds: float = 60) -> str:
+    def read_until(self, text: str, seconds: float = 150) -> str:
         """What was written until `text` appears, which the echo of what was typed must not have."""
         seen, end = "", time.monotonic() + seconds
         while text not in seen:

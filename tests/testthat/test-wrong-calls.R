@@ -42,7 +42,8 @@ right_calls <- function(run) {
     strategy = list(name = "one_device"), strategy_table = list(), synthetic = list(train = 20, test = 10),
     tf_config_from_barrier = list(barrier = list(address = c("127.0.0.1:1", "127.0.0.1:2"), partition = 0)),
     tf_config_json = list(task = task), tfmuster_available = list(), tfmuster_doctor = list(),
-    tfmuster_tensorboard = list(run = "nowhere"), tfmuster_test = list(),
+    tfmuster_command = list(python = "nowhere"), tfmuster_tensorboard = list(run = "nowhere"),
+    tfmuster_test = list(),
     tfrecord_rows = list(features = list(a = 2)),
     train_mnist = list(model = "softmax", dataset = "nowhere.npz"), use_tf_config = list(task = task),
     view_run = list(run = run, open = FALSE), workers = list(number = 0)

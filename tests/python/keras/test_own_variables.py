@@ -67,7 +67,7 @@ def test_with_a_strategy_what_the_workers_add_and_what_is_their_own_runs(tmp_pat
 @pytest.mark.slow
 @pytest.mark.timeout(250)
 def test_a_variable_that_differs_at_the_end_is_named(tmp_path: Path) -> None:
-    done = tfmuster("launch", "-n", 2, PROGRAM, "end", cwd=tmp_path, limit=240)
+    done = tfmuster("launch", "-n", 2, "--all-output", PROGRAM, "end", cwd=tmp_path, limit=240)
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stdout.count("| at the end") == 2
     error = read_json(only_run(tmp_path) / "error.json")

@@ -73,7 +73,8 @@ train <- function(strategy, data) {
   list(accuracy = result$test_accuracy, model = result$model, r = R.version$minor)
 }
 spark <- do.call(on_spark, as.list(commandArgs(TRUE)))
-values <- launch(train, Sys.getenv("TFMUSTER_MNIST"), workers = 3, quiet = TRUE, on = spark)
+values <- launch(train, Sys.getenv("TFMUSTER_MNIST"), workers = 3, quiet = TRUE, on = spark,
+                 control = launch_control(start_timeout = 180))
 accuracy <- vapply(values, function(value) value$accuracy, numeric(1))
 cat("accuracies", format(accuracy, digits = 15), "\\n")
 scores <- predict(values[["worker 0"]]$model, digits$x_test)
