@@ -88,7 +88,7 @@ lint-r: .stamps/r .stamps/r-develop
 types: .stamps/dev ## mypy --strict on the Python core
 	$(BIN)/mypy
 
-options: .stamps/dev ## write R's functions of places and of control from the table of options
+options: .stamps/dev ## write R's functions and texts that come from the table of options and docs/
 	$(BIN)/python scripts/write_r_options.py
 
 man: .stamps/r .stamps/r-develop ## write man/ and NAMESPACE anew from the roxygen comments in R/

@@ -162,6 +162,29 @@ on_mpi <- function(hosts = NULL, ..., copy = FALSE, files = character(), remote_
 #' @param notice_command Write a checkpoint and end the job when this shell command, run every 5 s, succeeds
 #'   on a worker's machine, because its spot instance is about to be reclaimed. Workers run it during `fit`
 #'   with checkpoints. Default: none.
+#' @section What several workers change:
+#' The weights, losses and metrics are those of one process, but for the order of additions: at most 1e-5
+#' after some steps of a smooth network. The first step is proven. These differ:
+#' 
+#' * `strategy(batch_norm = "local")`: BatchNormalization normalizes with the rows of the worker. By default
+#'   it takes those of all workers, as one process does.
+#' * a function of a mean of rows in your own `train_step()`, such as its root: It is the mean of the workers'
+#'   functions. The same function in `compile(loss = ...)` is exact.
+#' * augmentation that mixes rows, such as `MixUp`: Each worker mixes its own rows.
+#' * `RandomElasticTransform` with a smaller last batch: The displacements are others: Keras draws one for
+#'   each row only if it knows their number while it traces. `drop_remainder = TRUE` makes both equal.
+#' * `AugMix`: Keras chooses its operations by Python's `random` while it traces a step, and several workers
+#'   trace equally, but more often.
+#' * random numbers of `tf$random` and `tf$nn$dropout`: Each worker has a seed of its own. Those of
+#'   `keras$random` and of Keras's layers, such as dropout masks, are those of one process.
+#' * dropout in a loop of your own, without `fit()`: It is that of one process if the workers have the same
+#'   number of rows. In a smaller last batch some masks occur twice.
+#' * `LossScaleOptimizer`, so `mixed_float16`: The gradient of a part of the rows exceeds the range of float16
+#'   later. One process may skip a step that several workers don't, until the scale is low enough.
+#' * a data set of unknown length: In one process, Keras counts one step of the optimizer more at the end of
+#'   each epoch, and random layers draw once more. `assert_cardinality()` makes both equal.
+#' * `ScheduleFreeAdamW` that `fit()` builds: Keras loses its copy of the first weights in one process.
+#'   `optimizer$build(model$trainable_variables)` before `fit()` makes both equal.
 #' @rdname launch_control
 #' @export
 launch_control <- function(ps = 0, chief = FALSE, evaluator = FALSE, strategy = "multi_worker_mirrored",

@@ -11,9 +11,11 @@ Sys.setenv(TFMUSTER_VIGNETTES = "text")
 library <- commandArgs(trailingOnly = TRUE)
 made <- "build/vignettes"
 dir.create(made, recursive = TRUE, showWarnings = FALSE)
+# What they read, such as troubles.json, makes them all anew.
+read <- list.files("vignettes", "[.](json|csv|md)$", full.names = TRUE)
 for (source in list.files("vignettes", "[.]Rmd$", full.names = TRUE)) {
   page <- file.path(made, sub("[.]Rmd$", ".html", basename(source)))
-  if (!file.exists(page) || file.mtime(page) < file.mtime(source)) {
+  if (!file.exists(page) || file.mtime(page) < max(file.mtime(c(source, read)))) {
     rmarkdown::render(source, output_dir = made, intermediates_dir = tempfile(), quiet = TRUE)
   }
 }

@@ -1,10 +1,12 @@
-"""Write R/launch_options.R, R's functions of places and of control, from the table of options.
+"""Write R's functions of places and of control from the table of options, and what several workers change.
 
-``make options`` runs it, and ``tests/python/unit/test_options.py`` fails if the file is not up to date.
+The latter is a table of docs/concepts/fitting.md, which R's help and its vignette have as a list.
+``make options`` runs this, and ``tests/python/unit/test_options.py`` fails if a file is not up to date.
 """
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +16,7 @@ from tfmuster.options.rows import Option
 from tfmuster.options.table import Control, Plain, Waiting, text_of
 from tfmuster.words import r_text
 
-TARGET = Path(__file__).parents[1] / "R" / "launch_options.R"
+_ROOT = Path(__file__).parents[1]
 _WIDTH = 110
 #: What only R's functions on workers need, after `strategy`: default, kind of check, and documentation.
 _OF_R = {
@@ -32,8 +34,15 @@ _OPTIONS = (
 )
 
 
-def text() -> str:
-    """Return the content of the file."""
+def files() -> dict[Path, str]:
+    """Return the content of each file."""
+    return {
+        _ROOT / "R" / "launch_options.R": _functions(),
+        _ROOT / "vignettes" / "differences.md": "\n".join(_differences()) + "\n",
+    }
+
+
+def _functions() -> str:
     rows = [row for settings in (Plain, Waiting, Control, *PLACES) for row in settings.public("r")]
     kinds = {row.name: row.kind.name for row in rows} | {name: kind for name, (_, kind, _) in _OF_R.items()}
     listed = ", ".join(f'{name} = "{kind}"' for name, kind in kinds.items() if kind)
@@ -77,10 +86,34 @@ def _control() -> str:
             for name, (default, _, documentation) in _OF_R.items():
                 arguments.append(f"{name} = {default}")
                 lines += _param(name, documentation)
+    lines += ["#' @section What several workers change:", *(f"#' {line}" for line in _differences())]
     lines += ["#' @rdname launch_control", "#' @export"]
     code = _function("launch_control <- function", arguments, "new_control", ["settings"], ")")
     code.insert(-2, "  settings <- mget(names(formals(launch_control)))")
     return "\n".join([*lines, *code])
+
+
+def _differences() -> list[str]:
+    """Return the table of what several workers change as a list in R's words."""
+    page = (_ROOT / "docs" / "concepts" / "fitting.md").read_text(encoding="utf-8")
+    section = page.partition("## What several workers change\n")[2].partition("\n## ")[0]
+    introduction, *_ = section.strip().split("\n\n")
+    rows = re.findall(r"^\| (.*?) \| (.*) \|$", section, re.MULTILINE)[1:]
+    parts = [(introduction.replace("\n", " "), ""), *((f"* {what}: {says}", "  ") for what, says in rows)]
+    lines = []
+    for text, indent in parts:
+        plain = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", text)
+        in_r = re.sub("`.*?`", lambda code: _in_r(code[0]), plain)
+        lines += textwrap.wrap(in_r, _WIDTH - 3, subsequent_indent=indent, break_on_hyphens=False)
+        lines += [""] if not indent else []
+    return lines
+
+
+def _in_r(code: str) -> str:
+    """Return a line of Python's code that names functions and values as R's."""
+    code = re.sub(r"(?<=\w)\.(?=[a-z])", "$", code)
+    code = re.sub(r"(\w)=(?=[\w\".])", r"\1 = ", code)
+    return re.sub(r"\b(True|False)\b", lambda value: value[0].upper(), code)
 
 
 def _argument(row: Option) -> str:
@@ -115,4 +148,5 @@ def _function(start: str, arguments: Sequence[str], call: str, values: Sequence[
 
 
 if __name__ == "__main__":
-    TARGET.write_text(text(), encoding="utf-8")
+    for path, text in files().items():
+        path.write_text(text, encoding="utf-8")
