@@ -137,7 +137,8 @@ required_packages <- function(tensorflow = "auto",
           cpu = "tensorflow-cpu>=2.16,<2.22",
           cuda = "tensorflow[and-cuda]>=2.16,<2.22"
         ),
-        "keras>=3.10,<3.16"
+        "keras>=3.10,<3.16",
+        "tensorboard>=2.16"
       )
     }
   )

@@ -144,10 +144,17 @@ abort_no_python <- function(parent, call) {
       kind = "dependency",
       message = "tfmuster needs Python, and could not start it or load its own Python core.",
       found = sub("\n.*", "", conditionMessage(parent)),
-      fix = paste(
-        "Run tfmuster::install_tfmuster(), or set the environment variable RETICULATE_PYTHON to the Python",
-        "executable to use; then restart R."
-      ),
+      fix = if (nzchar(chosen <- Sys.getenv("RETICULATE_PYTHON"))) {
+        paste0(
+          "The environment variable RETICULATE_PYTHON is ", chosen, ". Set it to the executable of a Python ",
+          "that starts, or unset it and run tfmuster::install_tfmuster(); then restart R."
+        )
+      } else {
+        paste(
+          "Run tfmuster::install_tfmuster(), or set the environment variable RETICULATE_PYTHON to the Python",
+          "executable to use; then restart R."
+        )
+      },
       package = "python"
     ),
     call

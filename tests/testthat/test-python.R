@@ -45,7 +45,14 @@ test_that("a core of another version is refused", {
 })
 
 test_that("no Python is an error that says what to do", {
+  withr::local_envvar(RETICULATE_PYTHON = NA)
   expect_snapshot(abort_no_python(simpleError("could not find a Python {environment}"), NULL), error = TRUE)
+})
+
+test_that("as long as RETICULATE_PYTHON is set, no environment is advised that would not be used", {
+  withr::local_envvar(RETICULATE_PYTHON = "/nowhere/python")
+  error <- expect_kind(abort_no_python(simpleError("no"), NULL), "dependency")
+  expect_match(error$fix, "RETICULATE_PYTHON is /nowhere/python[.] .* or unset it and run")
 })
 
 test_that("other Python exceptions and R's own braces come through as they are", {
@@ -78,12 +85,15 @@ test_that("without TensorFlow every function that needs it says how to install i
     ")) {",
     "  e <- tryCatch(eval(call), error = identity)",
     "  cat(class(e)[1], e$package, e$fix, '\\n')",
+    "  reticulate::py_run_string(\"import os; os.environ.pop('RETICULATE_PYTHON', None)\")",
     "}",
     "cat(tfmuster_available(tensorflow = TRUE), tfmuster_available(), '\\n')",
     "cat('devices:', tfmuster_doctor()$devices, '\\n')"
   ))
   told <- "tfmuster_error_dependency tensorflow Run tfmuster::install_tfmuster(), or set"
-  expect_equal(sum(startsWith(run$output, told)), 4)
+  expect_equal(sum(startsWith(run$output, told)), 3)
+  chosen <- "tfmuster_error_dependency tensorflow The environment variable RETICULATE_PYTHON has chosen this"
+  expect_match(run$output, paste0("^", chosen), all = FALSE)
   expect_match(run$output, "^FALSE", all = FALSE)
   expect_match(run$output, "^devices: ", all = FALSE)
 })

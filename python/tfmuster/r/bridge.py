@@ -41,6 +41,11 @@ _HOW_TO_INSTALL = (
     "Run tfmuster::install_tfmuster(), or set the environment variable RETICULATE_PYTHON to another Python; "
     "then restart R, and try again."
 )
+#: As long as the variable is set, no environment that is installed would be used.
+_HOW_TO_CHOOSE = (
+    "The environment variable RETICULATE_PYTHON has chosen this Python. Set it to another, or unset it and "
+    "run tfmuster::install_tfmuster(); then restart R, and try again."
+)
 
 #: Names that only R calls, with their modules.
 _FOR_R = {
@@ -118,7 +123,7 @@ def _as_data(error: TfmusterError | ModuleNotFoundError) -> dict[str, Any]:
         )
     data = error.to_dict()
     if isinstance(error, DependencyError) and error.fields.get("package") in REQUIRED_MODULES:
-        data["fix"] = _HOW_TO_INSTALL
+        data["fix"] = _HOW_TO_CHOOSE if os.environ.get("RETICULATE_PYTHON") else _HOW_TO_INSTALL
     texts = {name: data[name] for name in ("message", "found", "fix")}
     return data | {name: text and safe_text(str(text)) for name, text in texts.items()}
 

@@ -6,16 +6,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from ..environment import HASH_SEED, PROCESS_VARIABLE, TF_CONFIG_VARIABLE, given_hash_seed
-from ..net.addresses import proxy_exceptions
 from .ask import NoAnswerError, ask
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-#: The folder whose `sitecustomize` prepares the Pythons of workers.
-SITE = _PACKAGE / "worker" / "site"
 
 
 def python_executable() -> str:
@@ -79,32 +75,4 @@ def with_tfmuster_on_path(environment: Mapping[str, str], *first: Path) -> dict[
     environment = dict(environment)
     if folders:
         environment["PYTHONPATH"] = os.pathsep.join(folders)
-    return environment
-
-
-def worker_environment(environment: Mapping[str, str], hosts: Iterable[str]) -> dict[str, str]:
-    """Copy an environment, and prepare it for every Python of a worker, including the one inside R.
-
-    `hosts` are those of the job's tasks, as far as they are known.
-    """
-    environment = with_tfmuster_on_path(environment, SITE)
-    environment |= proxy_exceptions(environment, hosts)
-    # Layers and vocabularies made from a set are in its order, which must be that of the other workers.
-    environment[HASH_SEED] = given_hash_seed(environment) or "0"
-    # The launcher may itself be a worker.
-    for name in (PROCESS_VARIABLE, TF_CONFIG_VARIABLE):
-        environment.pop(name, None)
-    if environment.get("TF_CONFIG"):
-        environment[TF_CONFIG_VARIABLE] = environment["TF_CONFIG"]
-    # R sources the file that R_TESTS names before any profile, also with --vanilla.
-    environment["R_TESTS"] = str(SITE / "startup.R")
-    # Lines appear when they are written, and are not lost when the worker is killed.
-    environment.setdefault("PYTHONUNBUFFERED", "1")
-    # A character that the user's encoding lacks must not end the training of all workers. Whoever names a
-    # handler of errors, such as strict, has chosen what happens.
-    if (encoding := environment.get("PYTHONIOENCODING")) and ":" not in encoding:
-        environment["PYTHONIOENCODING"] = f"{encoding}:backslashreplace"
-    # reticulate treats an empty string as a path.
-    if not environment.get("RETICULATE_PYTHON"):
-        environment["RETICULATE_PYTHON"] = python_executable()
     return environment

@@ -1,4 +1,4 @@
-"""Find the Python of a script: this one, or that of the script's own environment if only that has TensorFlow.
+"""Find the Python of a program: this one, or that of its own environment if only that has TensorFlow.
 
 tfmuster may be installed apart from the programs that it runs, as ``pipx`` and ``uv tool`` do.
 """
@@ -6,6 +6,7 @@ tfmuster may be installed apart from the programs that it runs, as ``pipx`` and 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shlex
@@ -36,6 +37,8 @@ print(json.dumps([missing, version]))
 """
 #: Time limit of the question, in seconds. The folder may be on a slow file server.
 _SECONDS = 30.0
+#: Each is the folder of an environment that is active.
+_ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
 def script_python(folder: Path) -> str:
@@ -46,9 +49,37 @@ def script_python(folder: Path) -> str:
     (https://docs.astral.sh/uv/pip/environments/). Raises LaunchError (reason ``python``) if that one can't
     run a worker.
     """
+    return _with_tensorflow(*_pythons(*_active(), folder / ".venv"))
+
+
+def r_python() -> str:
+    """Return the Python for R's programs, if RETICULATE_PYTHON names none.
+
+    It is this Python. If this has no TensorFlow, it is that of the first environment with TensorFlow, in this
+    order: ``r-tfmuster``, which R's ``install_tfmuster()`` makes, ``VIRTUAL_ENV``, and ``CONDA_PREFIX``.
+    Raises LaunchError (reason ``python``) if that one can't run a worker.
+    """
+    # As in reticulate's virtualenv_root().
+    roots = (os.environ.get(name) for name in ("RETICULATE_VIRTUALENV_ROOT", "WORKON_HOME"))
+    root = Path(next(filter(None, roots), "~/.virtualenvs")).expanduser()
+    return _with_tensorflow(*_pythons(root / "r-tfmuster", *_active()))
+
+
+def chosen_by(python: str, *, in_r: bool) -> str | None:
+    """Return what has made a Python that of the workers here: a variable, or tfmuster itself."""
+    names = ("RETICULATE_PYTHON", *_ACTIVE) if in_r else _ACTIVE
+    for name in names:
+        if (value := os.environ.get(name)) and python in (value, str(Path(value, "bin", "python"))):
+            return name
+    return "tfmuster's own" if python == python_executable() else None
+
+
+@functools.cache
+def _with_tensorflow(*others: str) -> str:
+    """Return this Python, or the first of others that has TensorFlow if this has none."""
     if is_installed("tensorflow"):
         return python_executable()
-    for python in _pythons(folder):
+    for python in others:
         with contextlib.suppress(NoAnswerError, ValueError):
             # What is asked for is what a worker would find.
             answer = ask(
@@ -63,10 +94,13 @@ def script_python(folder: Path) -> str:
     return python_executable()
 
 
-def _pythons(folder: Path) -> Iterator[str]:
-    """Return the Pythons of other environments that a script of a folder may be written for."""
-    active = [value for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (value := os.environ.get(name))]
-    for environment in (*map(Path, active), folder / ".venv"):
+def _active() -> list[Path]:
+    return [Path(value) for name in _ACTIVE if (value := os.environ.get(name))]
+
+
+def _pythons(*environments: Path) -> Iterator[str]:
+    """Return the Pythons of environments that are there, but for this one's."""
+    for environment in environments:
         python = environment.absolute() / "bin" / "python"
         if python.is_file() and not os.path.samefile(environment, sys.prefix):
             yield str(python)

@@ -29,8 +29,8 @@ from tfmuster import __version__
 from tfmuster.errors import LaunchError, WorkerError
 from tfmuster.launcher import launch
 from tfmuster.options.table import Control
-from tfmuster.system.interpreter import SITE
 from tfmuster.system.limits import usable_cores
+from tfmuster.system.worker_environment import SITE
 from tfmuster.tracking.live.states import read_events
 from tfmuster.tracking.run import Run
 from tfmuster.tracking.show.listing import find_run, runs_in

@@ -145,20 +145,40 @@ def test_another_tfmuster_there_is_refused(pythons: dict[str, Path], tmp_path: P
     assert done.returncode == 2 and f"{python} has TensorFlow, but tfmuster 0.0.1;" in done.stderr
 
 
+@NEEDS_R
+def test_a_script_of_r_takes_the_environment_of_r(pythons: dict[str, Path], tmp_path: Path) -> None:
+    """It is that of install_tfmuster(), and no variable has chosen another."""
+    write(tmp_path, "train.R", 'cat("ran", Sys.getenv("RETICULATE_PYTHON"), "\\n")')
+    python = make_environment(tmp_path / "envs" / "r-tfmuster", *OF_WORKERS, tensorflow=True)
+    given = {
+        "WORKON_HOME": tmp_path / "envs",
+        "VIRTUAL_ENV": home(pythons["project"]),
+        "RETICULATE_PYTHON": "",
+    }
+    for command, env, used in (
+        ("tool", given, python),
+        ("tool", {**given, "WORKON_HOME": tmp_path}, pythons["project"]),
+        ("tool", {**given, "RETICULATE_PYTHON": pythons["other"]}, pythons["other"]),
+        ("complete", given, pythons["complete"]),
+    ):
+        done = launch(pythons[command], "-n", 1, "train.R", cwd=tmp_path, **env)
+        assert f"ran {used}" in done.stdout, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
         (
             "import absent.part",
-            "Install absent for the Python that runs the workers, {}: {} -m pip install absent.",
+            "Install absent for the Python that runs the workers, {} (VIRTUAL_ENV): {} -m pip install ",
         ),
         (
             "from json import absent",
-            "The import failed in the Python that runs the workers, {}. Repair its packages",
+            "The import failed in the Python that runs the workers, {} (VIRTUAL_ENV). Repair its packages",
         ),
         (
             "import tensorflow.absent",
-            "Install TensorFlow for the Python that runs the workers, {}: {} -m pip",
+            "Install TensorFlow for the Python that runs the workers, {} (VIRTUAL_ENV): {} -m pip",
         ),
     ],
 )

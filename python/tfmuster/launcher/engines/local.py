@@ -19,10 +19,10 @@ from ...errors import LaunchError
 from ...net.ports import check_loopback, held_ports
 from ...options import places
 from ...system.gpus import assign_gpus
-from ...system.interpreter import worker_environment
 from ...system.limits import check_processes, need_files
 from ...system.private_network import private_network
 from ...system.say import say
+from ...system.worker_environment import worker_environment
 from ...tracking.failure.failure import Failure
 from ...tracking.record.layout import file_stem
 from ...tracking.run import Run

@@ -19,8 +19,8 @@ from types import FrameType
 
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, grace
 from ...errors import EXIT_WORKER_FAILED, LaunchError
-from ...system.interpreter import worker_environment
 from ...system.processes import adopt_orphans, dismiss_guard, end_job, start_guard
+from ...system.worker_environment import worker_environment
 from ...tracking.lifecycle.preemption import child_saves
 from ...tracking.record.layout import read_json
 from .time_limits import SUPERVISOR

@@ -72,13 +72,16 @@ class Failure:
     condition: str | None = None
     #: The Python whose import has failed, or that of the R whose program has failed.
     python: str | None = None
+    #: Who has chosen that Python, if it is known: an environment variable, or tfmuster itself.
+    python_by: str | None = None
 
     def __post_init__(self) -> None:
         # The program has written these texts, perhaps on another machine, and terminals will show them.
         safe: dict[str, object] = {
             **{name: safe_text(getattr(self, name)) for name in ("task", "host", "error", "traceback")},
             **{
-                name: safe_text(text) if (text := getattr(self, name)) else None for name in ("fix", "python")
+                name: safe_text(text) if (text := getattr(self, name)) else None
+                for name in ("fix", "python", "python_by")
             },
             "last_lines": tuple(map(safe_text, self.last_lines)),
             "hints": _known_hints(self.hints),
@@ -107,17 +110,24 @@ class Failure:
         if note.get("lost"):
             code = None
         texts = {name: note[name] for name in _TEXTS_OF_NOTES if isinstance(note.get(name), str)}
+        error = texts.pop("error", "") or _r_error(last_lines)
+        python, python_by = texts.get("python"), None
+        if python and host == socket.gethostname():
+            from ...system.script_python import chosen_by
+
+            python_by = chosen_by(python, in_r=bool(R_ERROR.match(error)))
         failure = cls(
             time=note["time"] if _is_time(note.get("time")) else time,
             task=task,
             host=host,
             exit_code=code if code is not None and code >= 0 else None,
             signal=signal_name(-code) if code is not None and code < 0 else None,
-            error=texts.pop("error", "") or _r_error(last_lines),
+            error=error,
             last_lines=last_lines,
             log=log,
             hints=note.get("hints", ()),
             classes=note.get("classes", ()),
+            python_by=python_by,
             **{"traceback": "", **texts},
         )
         if failure.fix or not (advice := failure.advice()):
@@ -184,8 +194,14 @@ class Failure:
 
     def advice(self) -> str | None:
         """Return what to do about the failure, or None if that is not known."""
-        here = socket.gethostname()
-        return advice_for(self.error, self.headline(), host=self.host, here=here, python=self.python)
+        return advice_for(
+            self.error,
+            self.headline(),
+            host=self.host,
+            here=socket.gethostname(),
+            python=self.python,
+            python_by=self.python_by,
+        )
 
     def __str__(self) -> str:
         return self.report()

@@ -140,11 +140,20 @@ _OWN_VARIABLES = re.compile(
 _NO_MEMORY = re.compile(r"MemoryError\b|.*ResourceExhaustedError: .*OOM when allocating")
 
 
-def advice_for(error: str, headline: str, *, host: str, here: str, python: str | None = None) -> str | None:
+def advice_for(
+    error: str,
+    headline: str,
+    *,
+    host: str,
+    here: str,
+    python: str | None = None,
+    python_by: str | None = None,
+) -> str | None:
     """Return what to do about a failure, or None if that is not known.
 
     `error` is the worker's, as Python or R names it, and `headline` the failure in one line. `host` and
-    `here` are the machines of the worker and of the launcher. `python` is the worker's, where it is known.
+    `here` are the machines of the worker and of the launcher. `python` is the worker's, where it is known,
+    and `python_by` has chosen it.
     """
     if "SIGKILL" in headline:
         return (
@@ -157,7 +166,8 @@ def advice_for(error: str, headline: str, *, host: str, here: str, python: str |
     if _NO_IMPORT.match(error) or (in_r and _NO_MODULE.search(error)):
         missing = _NO_MODULE.search(error)
         module = (missing[1] or missing[2]).partition(".")[0] if missing else None
-        return _import(module, python=python, host=None if host == here else host, in_r=in_r)
+        chosen = f"{python} ({python_by})" if python and python_by else python
+        return _import(module, python, chosen=chosen, host=None if host == here else host, in_r=in_r)
     if (match := _NO_FILE.match(error) or _NO_FILE_IN_R.match(headline)) and host != here:
         return _send(match[1], host)
     if _NO_MEMORY.match(error):
@@ -176,18 +186,23 @@ def advice_for(error: str, headline: str, *, host: str, here: str, python: str |
     return None
 
 
-def _import(module: str | None, *, python: str | None, host: str | None, in_r: bool) -> str:
-    """Return what to do about an import that failed, maybe because a module is missing, in a Python."""
+def _import(
+    module: str | None, python: str | None, *, chosen: str | None, host: str | None, in_r: bool
+) -> str:
+    """Return what to do about an import that failed, maybe because a module is missing, in a Python.
+
+    `chosen` is the Python, and who has chosen it.
+    """
+    from ...system.script_python import WITH_PYTHON
+
     where = "the Python that runs the workers" if host is None else f"the Python of the workers on {host}"
-    where = f"{where}, {python}" if python else where
+    where = f"{where}, {chosen}" if chosen else where
     how = f"{shlex.quote(python) if python else 'PYTHON'} -m "
     if host is not None:
         other = Words("choose another with {}", Hint("remote_python"))
     elif in_r:
         other = Words("choose another by {}", "the environment variable RETICULATE_PYTHON")
     else:
-        from ...system.script_python import WITH_PYTHON
-
         other = Words("run a script with another: {}", WITH_PYTHON)
     if module is None:
         return Words("The import failed in {}. Repair its packages, or {}", where, other)

@@ -18,8 +18,9 @@ from ....errors import LaunchError, TfmusterError
 from ....net.channel import OUTPUT, Frame, message
 from ....options.hints import Hint
 from ....system.gpus import assign_gpus
-from ....system.interpreter import python_executable, worker_environment
+from ....system.interpreter import python_executable
 from ....system.processes import end_job, guard_session, stopped_trees
+from ....system.worker_environment import worker_environment
 from ....tracking.failure.error_file import note_of
 from ....tracking.lifecycle.preemption import order_to_leave
 from ....tracking.record.layout import read_json

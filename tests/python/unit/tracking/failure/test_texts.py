@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+import sys
+
 import pytest
 
+from tfmuster.tracking.failure.failure import Failure
 from tfmuster.tracking.failure.texts import HEADER, advice_for, cause_of, own_lines
 from tfmuster.words import speaking
 
@@ -182,6 +186,29 @@ def test_the_error_says_what_to_do(error: str, host: str, said: str) -> None:
 def test_a_failed_import_names_its_python_and_how_to_choose_another(error: str, host: str, said: str) -> None:
     with speaking("shell"):
         assert advice_for(error, error, host=host, here="here", python="/p y/python") == said
+
+
+@pytest.mark.parametrize("chooser", ["RETICULATE_PYTHON", "VIRTUAL_ENV", "tfmuster's own"])
+def test_who_has_chosen_the_python_is_said(chooser: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RETICULATE_PYTHON", "VIRTUAL_ENV", "CONDA_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    python = sys.executable
+    if chooser.isupper():
+        python = "/env/bin/python"
+        monkeypatch.setenv(chooser, python if chooser == "RETICULATE_PYTHON" else "/env")
+    failure = Failure.of(
+        "worker 0",
+        host=socket.gethostname(),
+        code=1,
+        time=0.0,
+        note={"error": "Error: Python module keras was not found.", "python": python},
+        last_lines=(),
+        log="",
+    )
+    assert failure.fix is not None and f"{python} ({chooser}): " in failure.fix
+    # Another session says the same, whichever Python that has.
+    monkeypatch.undo()
+    assert failure.advice() == failure.fix
 
 
 @pytest.mark.parametrize(
