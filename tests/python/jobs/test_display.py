@@ -199,7 +199,7 @@ def test_of_many_workers_the_table_counts_those_without_room(tmp_path: Path) -> 
 
 
 def test_a_run_says_what_its_tasks_are_doing(tmp_path: Path) -> None:
-    write(tmp_path, "train.py", SAY, "say_state(State('training', epoch=1, epochs=3)); time.sleep(3)")
+    write(tmp_path, "train.py", SAY, "say_state(State('training', epoch=1, epochs=3)); time.sleep(10)")
     with subprocess.Popen(
         [*TFMUSTER, "launch", "-q", "-n", "2", "train.py"], cwd=tmp_path, env=environment()
     ) as process:
