@@ -100,6 +100,7 @@ def config(*, all_tasks: bool, form: str, pretty: bool, **cluster_arguments: Any
 
 
 @click.command("check")
+@click.argument("file", required=False)
 @cluster_options
 @option("--connect", "Also try to reach every address. Default: check the description only.")
 @option(
@@ -109,14 +110,18 @@ def config(*, all_tasks: bool, form: str, pretty: bool, **cluster_arguments: Any
     default=3.0,
 )
 @option("--json", "Print the report as JSON. Default: as text.", name="as_json")
-def check(*, as_json: bool, **arguments: Any) -> int:
-    """Check a cluster description, and exit with 2 if it has an error.
+def check(*, file: str | None, as_json: bool, **arguments: Any) -> int:
+    """Check a cluster description, and exit with 2 if it has an error. FILE is the same as --cluster FILE.
 
     \b
-    tfmuster check --cluster cluster.json
+    tfmuster check cluster.json
     tfmuster check --worker a:2222 --worker b:2222 --connect
     TF_CONFIG='{...}' tfmuster check
     """
+    if file is not None:
+        if arguments["cluster_file"] is not None:
+            raise click.UsageError("Give the file of a cluster once: as FILE, or with --cluster.")
+        arguments["cluster_file"] = file
     report = _report(**arguments)
     click.echo(json_text(report.to_dict()) if as_json else str(report))
     return EXIT_DONE if report.ok else EXIT_USAGE

@@ -91,6 +91,16 @@ def test_repairs_are_told_on_standard_error(tmp_path: Path, capsys: pytest.Captu
     assert "lone-address" in err
 
 
+def test_a_file_is_given_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cluster.json"
+    path.write_text('{"worker": ["a:1", "b"]}')
+    assert main(["check", str(path)]) == 2 == main(["check", "--cluster", str(path)])
+    by_name, by_option = capsys.readouterr().out.split("1 error\n")[:2]
+    assert "port-missing" in by_name and by_name == by_option
+    assert main(["check", str(path), "--cluster", str(path)]) == 2
+    assert "Give the file of a cluster once" in capsys.readouterr().err
+
+
 def test_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", *TWO]) == 0
     assert capsys.readouterr().out == "cluster of 2 tasks\n  worker 0  a:1\n  worker 1  b:2\nno findings\n"
