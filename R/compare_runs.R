@@ -14,7 +14,7 @@
 #'   small or large.
 #' @section Errors: `tfmuster_error_error`: there are fewer than two different runs, a run does not exist, or
 #'   the page can't be written.
-#' @seealso [run_list()], [run_history()] and [view_run()]
+#' @seealso [run_list()], [run_history()] and [run_view()]
 #' @export
 #' @examplesIf tfmuster_available()
 #' script <- tempfile(fileext = ".R")

@@ -17,7 +17,7 @@ fail_on_call <- function(condition, save, raised = NULL) {
 }
 
 # The condition behind an error that has passed through Python, which keeps only its text: that of a function
-# of r_callback(), or an error of the core.
+# of callback_r(), or an error of the core.
 cause_of <- function(condition) {
   said <- conditionMessage(condition)
   if (!is.null(the$callback_error) && grepl(the$callback_error$said, said, fixed = TRUE)) {

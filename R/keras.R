@@ -40,7 +40,7 @@
 #' @param epochs Number of passes over `x`.
 #' @param verbose `TRUE` prints a line per epoch, on the chief of several workers, because Keras's progress
 #'   bar needs a terminal; 2 prints it on every worker, and `FALSE` prints nothing.
-#' @param callbacks A callback or a list of them: Python objects, or callbacks from [r_callback()].
+#' @param callbacks A callback or a list of them: Python objects, or callbacks from [callback_r()].
 #' @param validation_split Share of `x`, from its end, that is used for validation.
 #' @param validation_data A list of data, labels, and optional weights, in the format of `sample_weight`; or a
 #'   dataset.
@@ -196,10 +196,10 @@ summary.keras.src.trainers.trainer.Trainer <- function(object, ...) { # nolint
 #' @section Errors: `tfmuster_error_data`: an argument is not a function, or has another name.
 #' @export
 #' @examplesIf tfmuster_available()
-#' tell <- r_callback(on_epoch_end = function(epoch, logs) cat("loss", logs$loss, "\n"))
+#' tell <- callback_r(on_epoch_end = function(epoch, logs) cat("loss", logs$loss, "\n"))
 #' digits <- synthetic(train = 640, test = 100)
 #' result <- train_mnist("softmax", digits, epochs = 2, callbacks = list(tell), verbose = FALSE)
-r_callback <- function(...) {
+callback_r <- function(...) {
   functions <- list(...)
   events <- paste0("on_", c("epoch_begin", "epoch_end", "train_batch_begin", "train_batch_end"))
   events <- c(events, "on_train_begin", "on_train_end")
@@ -216,7 +216,7 @@ r_callback <- function(...) {
   }
   if (length(wrong)) {
     abort_data(
-      "The arguments of r_callback() must be functions, named after Keras's events.",
+      "The arguments of callback_r() must be functions, named after Keras's events.",
       paste(wrong, collapse = ", "), paste("Use the names", paste(events, collapse = ", ")), "callback"
     )
   }
@@ -337,7 +337,7 @@ as_callbacks <- function(callbacks, call = rlang::caller_env()) {
     abort_data(
       "`callbacks` must be Keras callbacks.",
       paste("an object of class", class(callbacks[[which(wrong)[1]]])[1]),
-      "Make one from R functions: r_callback(on_epoch_end = function(epoch, logs) ...).", "callback", call
+      "Make one from R functions: callback_r(on_epoch_end = function(epoch, logs) ...).", "callback", call
     )
   }
   callbacks

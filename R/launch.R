@@ -60,7 +60,7 @@
 #'   worker's log, and `error.json` have the backtrace as text.
 #'   `tfmuster_error_launch` with `reason` if nothing could be started, and with `findings` if hosts can't be
 #'   used. A warning of class `tfmuster_warning` names an object of more than 500 MB that is sent.
-#' @seealso [run_list()] and [view_run()]
+#' @seealso [run_list()] and [run_view()]
 #' @export
 #' @examplesIf tfmuster_available()
 #' offset <- 10

@@ -15,9 +15,9 @@
 #' script <- tempfile(fileext = ".R")
 #' writeLines("cat('hello')", script)
 #' run <- launch(script, workers = 2, run_dir = tempfile("run"))
-#' page <- view_run(run, open = FALSE)
+#' page <- run_view(run, open = FALSE)
 #' file.size(page)
-view_run <- function(run = NULL, path = NULL, open = interactive()) {
+run_view <- function(run = NULL, path = NULL, open = interactive()) {
   check_own(path = "name", open = "flag")
   run <- as_run(run)
   path <- as_path(path) %||% tempfile("run-", fileext = ".html")

@@ -53,7 +53,7 @@
 #'   (`run_stop()`), or an argument is invalid. `tfmuster_error_launch`: the run has not ended or its program
 #'   has finished (`run_resume()`). `run_values()` also raises the errors of [launch()]. `run_wait()` warns
 #'   with `tfmuster_warning` when the time is up.
-#' @seealso [tfmuster_run], [plot.tfmuster_history()] and [view_run()]
+#' @seealso [tfmuster_run], [plot.tfmuster_history()] and [run_view()]
 #' @export
 #' @examplesIf tfmuster_available()
 #' folder <- tempfile("runs")

@@ -12,7 +12,7 @@ from tfmuster.cluster.spec import Cluster
 from tfmuster.options.places import PLACES
 from tfmuster.options.table import Control
 
-#: Python's functions that R has as `run_list()`, `run_open()`, `view_run()`, `tfmuster_doctor()` and
+#: Python's functions that R has as `run_list()`, `run_open()`, `run_view()`, `tfmuster_doctor()` and
 #: `tfmuster_test()`, with arguments of R's own, and a learning rate that R passes to `train_mnist()`.
 DIFFERENT = {"runs", "find_run", "write_report", "doctor", "selftest", "scaled_learning_rate"}
 TWINS = {

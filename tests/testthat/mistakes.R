@@ -60,7 +60,7 @@ mistakes <- expression(
   workers(-1), workers(2.5), workers(1, idle = 0),
   run_status("no-such-run"), run_logs(run, task = "worker 7"), run_model(run), run_resume(run),
   run_remove("12 days"), run_remove(7), tfmuster_tensorboard(run), run_history("no-such-run"),
-  view_run(run, path = "/proc/none/report.html"), run_list(folder = 7), run_stop("no-such-run"),
+  run_view(run, path = "/proc/none/report.html"), run_list(folder = 7), run_stop("no-such-run"),
   callback_checkpoint(), callback_checkpoint(folder, every = 0), callback_checkpoint(folder, every = "day"),
   callback_tensorboard(), evaluate_checkpoints(model, list(1, 2)),
   model_to_file(model), model_to_file(model, file.path(folder, "model.txt")),

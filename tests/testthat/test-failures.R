@@ -146,7 +146,7 @@ test_that("an error in a callback has its own condition and backtrace", {
     look <- function(x) rlang::abort("no look", class = "mine")
     digits <- synthetic(1, 64, 64)
     model <- with(strategy$scope(), mnist_model("softmax"))
-    callback <- r_callback(on_epoch_end = function(epoch, logs) look(epoch))
+    callback <- callback_r(on_epoch_end = function(epoch, logs) look(epoch))
     model$fit(digits$x_train, digits$y_train, callbacks = list(callback), verbose = 0L)
   }
   error <- failing(train_it, run_dir = a_run_dir(), quiet = TRUE)$error

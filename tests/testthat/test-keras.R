@@ -334,7 +334,7 @@ test_that("callbacks written in R are called with epochs and metrics, and their 
   skip_without_python(tensorflow = TRUE)
   data <- withr::with_seed(3, two_classes())
   seen <- list()
-  callback <- r_callback(
+  callback <- callback_r(
     on_epoch_end = function(epoch, logs) seen[[length(seen) + 1]] <<- c(epoch, logs$loss),
     on_train_begin = function(logs) seen[[1]] <<- "begin"
   )
@@ -342,15 +342,15 @@ test_that("callbacks written in R are called with epochs and metrics, and their 
   expect_equal(seen[[1]], "begin")
   expect_equal(vapply(seen[-1], `[`, numeric(1), 1), c(0, 1))
   expect_equal(vapply(seen[-1], `[`, numeric(1), 2), history$value[history$metric == "loss"])
-  fails <- r_callback(on_epoch_end = function(epoch, logs) stop("no {luck}"))
+  fails <- callback_r(on_epoch_end = function(epoch, logs) stop("no {luck}"))
   expect_error(
     fit(a_model(), data$x, data$y, callbacks = list(fails), verbose = FALSE),
     "on_epoch_end() failed: no {luck}",
     fixed = TRUE
   )
-  expect_equal(expect_kind(r_callback(on_epoch = print), "data")$reason, "callback")
-  expect_equal(expect_kind(r_callback(function() 1), "data")$found, "argument 1 has no name")
-  expect_equal(expect_kind(r_callback(on_epoch_end = 1), "data")$found, "`on_epoch_end` is no function")
+  expect_equal(expect_kind(callback_r(on_epoch = print), "data")$reason, "callback")
+  expect_equal(expect_kind(callback_r(function() 1), "data")$found, "argument 1 has no name")
+  expect_equal(expect_kind(callback_r(on_epoch_end = 1), "data")$found, "`on_epoch_end` is no function")
 })
 
 test_that("classes of Keras that R extends train on several workers, with the rows of all", {
@@ -395,7 +395,7 @@ test_that("one callback needs no list", {
   skip_without_python(tensorflow = TRUE)
   data <- withr::with_seed(3, two_classes())
   epochs <- NULL
-  one <- r_callback(on_epoch_end = function(epoch, logs) epochs <<- c(epochs, epoch))
+  one <- callback_r(on_epoch_end = function(epoch, logs) epochs <<- c(epochs, epoch))
   fit(a_model(), data$x, data$y, epochs = 2, callbacks = one, verbose = FALSE)
   expect_equal(epochs, 0:1)
   error <- expect_kind(fit(a_model(), data$x, data$y, callbacks = function(...) 1), "data")

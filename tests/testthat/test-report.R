@@ -4,11 +4,11 @@ test_that("the page is written where it is asked for, and shown in the viewer", 
   run <- a_run(folder, "mine", c(3, 2, 1))
   shown <- NULL
   withr::local_options(viewer = function(url) shown <<- url)
-  page <- view_run(run, open = TRUE)
+  page <- run_view(run, open = TRUE)
   expect_equal(shown, page)
   expect_equal(dirname(page), normalizePath(tempdir()))
   file <- file.path(folder, "page.html")
-  expect_equal(view_run(run, file), normalizePath(file))
+  expect_equal(run_view(run, file), normalizePath(file))
   text <- paste(readLines(file), collapse = "\n")
   for (part in c("summary", "cluster", "curves", "environment")) expect_match(text, sprintf('id="%s"', part))
   expect_match(text, "loss: training from 3 to 1 in 3 epochs")
@@ -22,18 +22,18 @@ test_that("where no viewer is, the page's path is said, and a browser that fails
   writeLines(c("#!/bin/sh", "echo no method available >&2", paste("echo \"$1\" >", opened)), browser)
   Sys.chmod(browser, "700")
   withr::local_options(viewer = NULL, browser = browser)
-  expect_message(page <- view_run(run, open = TRUE), "run-.*[.]html")
+  expect_message(page <- run_view(run, open = TRUE), "run-.*[.]html")
   for (i in 1:50) if (!file.exists(opened) || !length(readLines(opened))) Sys.sleep(0.1)
   expect_equal(readLines(opened), page)
   withr::local_options(browser = "")
-  expect_message(view_run(run, open = TRUE), "The page is")
+  expect_message(run_view(run, open = TRUE), "The page is")
   shown <- NULL
   withr::local_options(browser = function(url) shown <<- url)
-  expect_message(page <- view_run(run, open = TRUE), "The page is")
+  expect_message(page <- run_view(run, open = TRUE), "The page is")
   expect_equal(shown, page)
   # In an R of its own, whose output is seen: what the browser says is not in it.
   said <- run_r(sprintf(
-    "options(viewer = NULL, browser = %s); view_run(%s, open = TRUE)", deparse(browser), deparse(run)
+    "options(viewer = NULL, browser = %s); run_view(%s, open = TRUE)", deparse(browser), deparse(run)
   ))
   expect_match(said$output, "The page is", all = FALSE)
   expect_no_match(said$output, "no method available")
@@ -42,8 +42,8 @@ test_that("where no viewer is, the page's path is said, and a browser that fails
 test_that("a page in a folder that is not there is an error of R's own", {
   skip_without_python(tensorflow = TRUE)
   run <- a_run(withr::local_tempdir(), "mine", 1)
-  expect_equal(expect_kind(view_run(run, "no/such/page.html"), "error")$found, "\"no/such/page.html\"")
-  expect_kind(view_run(run, tempdir()), "error")
+  expect_equal(expect_kind(run_view(run, "no/such/page.html"), "error")$found, "\"no/such/page.html\"")
+  expect_kind(run_view(run, tempdir()), "error")
 })
 
 test_that("the chief writes TensorBoard's logs, and TensorBoard shows them", {

@@ -35,7 +35,7 @@ right_calls <- function(run) {
     own_rows = list(x = matrix(runif(20), 10), y = 1:10), parquet_rows = list(),
     parse_tf_config = list(text = tf_config_json(task)),
     ps_fit = list(model = model, dataset_fn = function(context) NULL),
-    r_callback = list(on_epoch_end = function(epoch, logs) NULL), run_history = of_run,
+    callback_r = list(on_epoch_end = function(epoch, logs) NULL), run_history = of_run,
     run_in_rstudio = of_run, run_list = list(), run_logs = of_run, run_model = of_run,
     run_open = list(name = run$name), run_remove = list(run = "nowhere"), run_resume = of_run,
     run_stacks = of_run, run_status = of_run, run_stop = of_run, run_values = of_run, run_wait = of_run,
@@ -46,7 +46,7 @@ right_calls <- function(run) {
     tfmuster_test = list(),
     tfrecord_rows = list(features = list(a = 2)),
     train_mnist = list(model = "softmax", dataset = "nowhere.npz"), use_tf_config = list(task = task),
-    view_run = list(run = run, open = FALSE), workers = list(number = 0)
+    run_view = list(run = run, open = FALSE), workers = list(number = 0)
   )
 }
 

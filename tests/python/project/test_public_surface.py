@@ -67,6 +67,19 @@ def test_r_functions() -> None:
     assert sorted(name.strip('"') for name in exports) == WRITTEN_DOWN["r"]
 
 
+def test_the_names_of_r_functions_follow_the_rule() -> None:
+    """A function has the name that it has in Python, or one of the table."""
+    page = (ROOT / "docs" / "developers" / "architecture.md").read_text()
+    table = page.partition("## Names of R's functions\n")[2].partition("\n## ")[0]
+    named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE)))
+    prefixes = tuple(name for name in named if name.endswith("_"))
+    suffixes = tuple(name for name in named if name.startswith("_"))
+    assert len(named) > 12
+    for name in WRITTEN_DOWN["r"]:
+        known = name in named or name in package.__all__
+        assert known or name.startswith(prefixes) or name.endswith(suffixes), name
+
+
 def test_environment_variables() -> None:
     folders = (ROOT / "python" / "tfmuster", ROOT / "R", ROOT / "inst")
     sources = [path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".R")]
