@@ -47,7 +47,7 @@
 #'   kept".
 #' @param quiet `TRUE` shows only a failure.
 #' @param wait `FALSE` returns as soon as the workers run, or a batch system has the job. They keep running
-#'   after this session ends.
+#'   after this session ends. In RStudio a background job shows them.
 #' @param args More arguments, as a list: of the script after `...`, or of the function, by name or position.
 #' @return For a script, invisibly the run, see [tfmuster_run] and [run_status()]. For a function, a list of
 #'   the workers' values, named `"worker 0"`, `"worker 1"`, and so on, with the run in the attribute `run`.
@@ -109,6 +109,10 @@ launch <- function(script, ..., workers = NULL, on = on_local(), control = launc
     explain = function(error) failure_of(error, if (is_function) run_dir, shown)
   ))
   run <- new_run(format(launched$path))
+  if (!wait && !quiet && has_jobs_pane()) {
+    # A display never ends a job.
+    tryCatch(run_in_rstudio(run), error = function(e) warn_tfmuster(conditionMessage(e)))
+  }
   if (is_function && wait) values_of(run) else invisible(run)
 }
 

@@ -89,15 +89,22 @@ format.tfmuster_run <- function(x, ...) {
 print.tfmuster_run <- function(x, ...) {
   if (!is_there(x)) {
     cli::cat_line(cli::style_bold("Run "), basename(x[["path"]]), " ", cli::col_red("removed"))
-    cli::cat_line("  ", cli::col_grey(format("run", width = 14)), x[["path"]], " is no longer there")
+    cat_fact("run", paste(x[["path"]], "is no longer there"))
     return(invisible(x))
   }
   facts <- run_python("summary", x)
   cli::cat_line(cli::style_bold("Run "), basename(facts$run), " ", in_state_color(facts$state))
   for (label in setdiff(names(facts), "state")) {
-    cli::cat_line("  ", cli::col_grey(format(label, width = 14)), facts[[label]])
+    cat_fact(label, facts[[label]])
   }
   invisible(x)
+}
+
+# A line with a label, or several if the console is narrow.
+cat_fact <- function(label, text) {
+  lines <- strwrap(text, max(cli::console_width() - 16, 20))
+  labels <- c(label, rep("", length(lines) - 1))
+  cli::cat_line("  ", cli::col_grey(format(labels, width = 14)), lines)
 }
 
 # A batch job that waits in a queue has no run.json yet.

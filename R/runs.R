@@ -9,7 +9,7 @@
 #' checkpoints and models in a `run_dir` of yours.
 #'
 #' `print()` of a run shows what each worker is currently doing. In RStudio, `run_in_rstudio()` follows the
-#' output in a background job.
+#' output in a background job with a bar of the epochs; [launch()] does so with `wait = FALSE`.
 #'
 #' @param run A run; the return value of [launch()]; a run's name, or a part of the name, in the folder
 #'   `runs`; or the path of a run directory. Default: the newest run in the folder `runs`.
@@ -105,19 +105,36 @@ run_logs <- function(run = NULL, worker = NULL, lines = NULL, follow = FALSE, al
     shown <- run_python("log_lines", run, task, lines = as_whole(lines), all_output = all_output)
     return(structure(as.character(unlist(shown)), class = "tfmuster_lines"))
   }
-  tail <- run_python("Tail", run, task, all_output = all_output)
-  all <- character()
-  repeat {
-    # Sleep in R and not in Python, so that R handles an interrupt.
-    unfinished <- tail$unfinished()
-    new <- as.character(unlist(tail$new_lines(last = !unfinished)))
-    for (line in new) cat(line, "\n", sep = "")
-    utils::flush.console()
-    all <- c(all, new)
-    if (!unfinished) break
-    Sys.sleep(0.2)
-  }
+  all <- follower(run, task, all_output)()
   invisible(structure(all, class = "tfmuster_lines"))
+}
+
+# A function that prints the new lines of a run until it has trained `share` of its epochs, or to its end, and
+# returns them.
+follower <- function(run, task = NULL, all_output = FALSE) {
+  tail <- run_python("Tail", run, task, all_output = all_output)
+  function(share = Inf) {
+    all <- character()
+    repeat {
+      # Sleep in R and not in Python, so that R handles an interrupt.
+      unfinished <- tail$unfinished()
+      new <- as.character(unlist(tail$new_lines(last = !unfinished)))
+      for (line in new) cat(line, "\n", sep = "")
+      utils::flush.console()
+      all <- c(all, new)
+      if (!unfinished || (is.finite(share) && share_of_epochs(run_status(run)$tasks) >= share)) break
+      Sys.sleep(0.2)
+    }
+    invisible(all)
+  }
+}
+
+share_of_epochs <- function(tasks) {
+  shares <- vapply(tasks, function(task) {
+    at <- task$progress
+    if (is.null(at$epochs)) 0 else ((at$epoch %||% 1) - 1 + (at$step %||% 0) / (at$steps %||% Inf)) / at$epochs
+  }, 0)
+  max(shares, 0)
 }
 
 #' @rdname run_open
@@ -254,10 +271,7 @@ run_remove <- function(run, older_than = NULL, folder = NULL) {
 #' @export
 run_in_rstudio <- function(run = NULL) {
   run <- as_run(run)
-  # RStudio's own name for what jobRunScript() calls.
-  offered <- rlang::is_installed("rstudioapi") && rstudioapi::isAvailable() &&
-    rstudioapi::hasFun("runScriptJob")
-  if (!offered) {
+  if (!has_jobs_pane()) {
     abort_tfmuster(list(
       kind = "launch", message = "This needs RStudio and the package rstudioapi.",
       found = "a session without them", fix = "Use run_logs(run, follow = TRUE) in this session.",
@@ -266,8 +280,20 @@ run_in_rstudio <- function(run = NULL) {
   }
   path <- run$path
   script <- tempfile("run-", fileext = ".R")
-  writeLines(sprintf("tfmuster::run_logs(%s, follow = TRUE)", encodeString(path, quote = "\"")), script)
+  # RStudio shows as progress how many sections of the script have run.
+  parts <- 20
+  writeLines(c(
+    sprintf("follow <- tfmuster:::follower(tfmuster::run_open(%s))", encodeString(path, quote = "\"")),
+    rbind(sprintf("# %d of %d ----", seq_len(parts), parts), sprintf("follow(%d / %d)", seq_len(parts), parts)),
+    "# ended ----", "follow()"
+  ), script)
   invisible(rstudioapi::jobRunScript(script, name = basename(path), workingDir = getwd()))
+}
+
+# Whether this is RStudio, or another editor with its pane of background jobs.
+has_jobs_pane <- function() {
+  # The editor's own name for what jobRunScript() calls.
+  rlang::is_installed("rstudioapi") && rstudioapi::isAvailable() && rstudioapi::hasFun("runScriptJob")
 }
 
 # Check the arguments that select a part of the output.

@@ -253,12 +253,40 @@ test_that("in RStudio a run is shown by a background job", {
     "setwd(tempdir())",
     "place <- 'runs/it is \\\\ mine'",
     "run <- launch(function() cat('trained\\n'), workers = 2, quiet = TRUE, run_dir = place)",
-    "cat('id', run_in_rstudio(attr(run, 'run')), '\\n')"
+    "cat('id', run_in_rstudio(attr(run, 'run')), '\\n')",
+    "run <- launch(function() cat('in the pane\\n'), workers = 1, run_dir = 'runs/by itself', wait = FALSE)",
+    "cat('state', run_status(run)$state, '\\n')",
+    "api$.rs.api.runScriptJob <- function(...) stop('no pane today')",
+    "run <- withCallingHandlers(",
+    "  launch(function() 1, workers = 1, run_dir = 'runs/without', wait = FALSE),",
+    "  warning = function(w) { cat('warned:', conditionMessage(w), '\\n'); invokeRestart('muffleWarning') }",
+    ")",
+    "cat('value', run_values(run)[[1]], '\\n')"
   ), env = c(R_LIBS = paste(.libPaths(), collapse = ":")))
   expect_equal(shown$status, 0, info = toString(shown$output))
-  for (line in c("^it is . mine$", "^\\[2 workers\\] \\| trained$", "^id job-1")) {
+  for (line in c("^it is . mine$", "^\\[2 workers\\] \\| trained$", "^id job-1", "^by itself$",
+                 "^worker 0 \\| in the pane$", "^state done", "^warned: .*no pane today", "^value 1")) {
     expect_match(shown$output, line, all = FALSE)
   }
+})
+
+test_that("the job's bar is the share of the epochs", {
+  share <- function(...) share_of_epochs(lapply(list(...), function(at) list(progress = at)))
+  expect_equal(share(), 0)
+  expect_equal(share(NULL, list(phase = "starting")), 0)
+  expect_equal(share(list(epoch = 1, epochs = 4)), 0)
+  expect_equal(share(list(epoch = 2, epochs = 4, step = 5, steps = 10), NULL), 0.375)
+  expect_equal(share(list(epoch = 4, epochs = 4, step = 10, steps = 10)), 1)
+})
+
+test_that("a run prints within a narrow console", {
+  skip_without_python()
+  withr::local_options(width = 60, cli.width = 60)
+  run <- a_run(withr::local_tempdir(), "first", c(3, 1, 2))
+  lines <- cli::ansi_strip(capture.output(print(run)))
+  long <- lines[nchar(lines) > 60]
+  # What has no blanks, such as a path, can't be broken.
+  expect_false(any(grepl("\\S\\s+\\S+$", substring(long, 17))))
 })
 
 test_that("runs are compared", {
