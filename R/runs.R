@@ -132,7 +132,10 @@ follower <- function(run, task = NULL, all_output = FALSE) {
 share_of_epochs <- function(tasks) {
   shares <- vapply(tasks, function(task) {
     at <- task$progress
-    if (is.null(at$epochs)) 0 else ((at$epoch %||% 1) - 1 + (at$step %||% 0) / (at$steps %||% Inf)) / at$epochs
+    if (is.null(at$epochs)) {
+      return(0)
+    }
+    ((at$epoch %||% 1) - 1 + (at$step %||% 0) / (at$steps %||% Inf)) / at$epochs
   }, 0)
   max(shares, 0)
 }
@@ -282,9 +285,10 @@ run_in_rstudio <- function(run = NULL) {
   script <- tempfile("run-", fileext = ".R")
   # RStudio shows as progress how many sections of the script have run.
   parts <- 20
+  part <- seq_len(parts)
   writeLines(c(
     sprintf("follow <- tfmuster:::follower(tfmuster::run_open(%s))", encodeString(path, quote = "\"")),
-    rbind(sprintf("# %d of %d ----", seq_len(parts), parts), sprintf("follow(%d / %d)", seq_len(parts), parts)),
+    rbind(sprintf("# %d of %d ----", part, parts), sprintf("follow(%d / %d)", part, parts)),
     "# ended ----", "follow()"
   ), script)
   invisible(rstudioapi::jobRunScript(script, name = basename(path), workingDir = getwd()))
