@@ -109,11 +109,15 @@ launch <- function(script, ..., workers = NULL, on = on_local(), control = launc
     explain = function(error) failure_of(error, if (is_function) run_dir, shown)
   ))
   run <- new_run(format(launched$path))
+  show_in_pane(run, wait, quiet)
+  if (is_function && wait) values_of(run) else invisible(run)
+}
+
+# Show a run in the pane of background jobs, if there is one. A display never ends a job.
+show_in_pane <- function(run, wait, quiet) {
   if (!wait && !quiet && has_jobs_pane()) {
-    # A display never ends a job.
     tryCatch(run_in_rstudio(run), error = function(e) warn_tfmuster(conditionMessage(e)))
   }
-  if (is_function && wait) values_of(run) else invisible(run)
 }
 
 # The run directory, if it is to be made before the job starts: for a function, or in the folder of an option.

@@ -165,11 +165,11 @@ on_mpi <- function(hosts = NULL, ..., copy = FALSE, files = character(), remote_
 #' @section What several workers change:
 #' The weights, losses and metrics are those of one process, but for the order of additions: at most 1e-5
 #' after some steps of a smooth network. The first step is proven. These differ:
-#' 
+#'
 #' * `strategy(batch_norm = "local")`: BatchNormalization normalizes with the rows of the worker. By default
 #'   it takes those of all workers, as one process does.
-#' * a function of a mean of rows in your own `train_step()`, such as its root: It is the mean of the workers'
-#'   functions. The same function in `compile(loss = ...)` is exact.
+#' * the root, or another function, of a mean of rows in your own `train_step()`: It is the mean of the
+#'   workers' functions. The same function in `compile(loss = ...)` is exact.
 #' * augmentation that mixes rows, such as `MixUp`: Each worker mixes its own rows.
 #' * `RandomElasticTransform` with a smaller last batch: The displacements are others: Keras draws one for
 #'   each row only if it knows their number while it traces. `drop_remainder = TRUE` makes both equal.

@@ -86,7 +86,7 @@ def _control() -> str:
             for name, (default, _, documentation) in _OF_R.items():
                 arguments.append(f"{name} = {default}")
                 lines += _param(name, documentation)
-    lines += ["#' @section What several workers change:", *(f"#' {line}" for line in _differences())]
+    lines += ["#' @section What several workers change:", *(f"#' {line}".rstrip() for line in _differences())]
     lines += ["#' @rdname launch_control", "#' @export"]
     code = _function("launch_control <- function", arguments, "new_control", ["settings"], ")")
     code.insert(-2, "  settings <- mget(names(formals(launch_control)))")
