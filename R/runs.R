@@ -235,8 +235,7 @@ run_resume <- function(run = NULL) {
 run_list <- function(..., folder = NULL, all = FALSE) {
   wanted <- c(...)
   check_own(all = "flag", kind = "launch")
-  rows <- run_python("run_table", as_folder(folder), all = all)
-  paths <- vapply(rows, function(row) row$path, character(1))
+  paths <- as.character(run_python("run_paths", as_folder(folder), all = all))
   if (length(wanted)) {
     fits <- lapply(wanted, function(part) grepl(part, basename(paths), fixed = TRUE))
     paths <- paths[Reduce(`|`, fits)]

@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -110,7 +108,7 @@ def _found(name: str | None, folder: str | None, *, changes: bool) -> Run:
 def list_runs(folder: str | None, everywhere: bool, as_json: bool, **wanted: Any) -> None:
     """List runs, newest first: those in the folder runs or, if it has none, yours in all folders."""
     from ..tracking.record.recording import unreadable
-    from ..tracking.show.listing import newest_runs, run_row
+    from ..tracking.show.listing import newest_runs, run_columns
     from ..tracking.show.summary import glance_row
 
     chosen = newest_runs(folder, all=everywhere, **wanted)
@@ -126,16 +124,13 @@ def list_runs(folder: str | None, everywhere: bool, as_json: bool, **wanted: Any
         click.echo(visible(f"No runs{fitting} in {folder or 'runs'}."))
         if wanted["state"] and (others := newest_runs(folder, all=everywhere)):
             # The state may be misspelled.
-            there = dict.fromkeys(run_row(run)["state"] for run in others)
+            there = dict.fromkeys(str(run.status()["state"]) for run in others)
             click.echo(visible(f"The states of those that are there: {', '.join(there)}"), err=True)
         return
-    table = [run_row(run) for run in chosen]
-    rows = [_row(run, everywhere) for run in table]
-    head = ("run", "state", "started", "took", "tasks", "speed", "progress")
-    _print_table([head, *rows])
-    for run in table:
-        if odd := unreadable(Path(run["path"])):
-            click.echo(visible(f"{run['name']}: can't read {odd}"), err=True)
+    _print_table(run_columns(chosen, paths=everywhere))
+    for run in chosen:
+        if odd := unreadable(run.path):
+            click.echo(visible(f"{run.name}: can't read {odd}"), err=True)
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:
@@ -144,13 +139,6 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         shown = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=False))
         click.echo(visible(shown.rstrip()))
-
-
-def _row(run: dict[str, str], everywhere: bool) -> tuple[str, ...]:
-    name = run["path"] if everywhere else run["name"]
-    # The column before has the speed.
-    progress = re.sub(r"  [\d,]+ images/s$", "", run["progress"]) if run["speed"] else run["progress"]
-    return (name, run["state"], run["local"], run["took"], run["tasks"], run["speed"], progress)
 
 
 @runs.command()

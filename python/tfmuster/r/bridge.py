@@ -65,7 +65,7 @@ _FOR_R = {
         "strategies.by_name": ("check_name",),
         "tracking.lifecycle.beginning": ("claim_call", "claim_run_dir"),
         "tracking.record.layout": ("sha256_of",),
-        "tracking.show.listing": ("ended_before", "find_run", "run_table"),
+        "tracking.show.listing": ("ended_before", "find_run", "run_paths"),
         "tracking.show.summary": ("glance_row", "last_epoch", "summary", "task_rows"),
         "tracking.show.tail": ("Tail", "log_lines"),
         "tracking.show.tensorboard": ("start_tensorboard",),

@@ -11,6 +11,13 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+#: Bytes that are read at a time.
+BLOCK = 1024 * 1024
+#: Bytes at the end of a file among which its last lines are looked for.
+_MOST_READ = 1024 * BLOCK
+#: Bytes that are kept of a line. A progress bar writes one line, of which a terminal shows the end.
+_LONGEST = 64 * 1024
+
 
 def open_regular(path: Path | str) -> BinaryIO:
     """Open a regular file, or a link to one, to read its bytes. Raises OSError, also for anything else."""
@@ -28,3 +35,38 @@ def read_regular(path: Path | str, most: int) -> bytes:
         if os.fstat(file.fileno()).st_size > most or len(content := file.read(most + 1)) > most:
             raise OSError(errno.EFBIG, f"larger than {most >> 20} MB", str(path))
         return content
+
+
+def read_last_lines(path: Path | str, lines: int) -> bytes:
+    """Return the last lines of a file, each with its line end; of a line over 64 KB its end.
+
+    Only these are read, in blocks, and at most 1 GB. Raises OSError, also for anything but a regular file.
+    """
+    if lines <= 0:
+        return b""
+    # The last line comes first. It is empty if a line end is the end of the file; then one more is kept.
+    last_first: list[bytes] = []
+    begun = b""
+    with open_regular(path) as file:
+        size = position = file.seek(0, os.SEEK_END)
+        while position > max(0, size - _MOST_READ) and len(last_first) <= lines:
+            step = min(BLOCK, position)
+            position = file.seek(position - step)
+            *others, end = file.read(step).split(b"\n")
+            # One byte more tells that there was more.
+            begun = begun if len(begun) > _LONGEST else (end + begun)[-_LONGEST - 1 :]
+            if others:
+                last_first.append(begun)
+                begun, *others = others
+                last_first += others[::-1]
+    last_first.append(begun)
+    kept = last_first[: lines + 1] if last_first[0] == b"" else last_first[:lines]
+    return b"\n".join(map(_end_of, reversed(kept)))
+
+
+def _end_of(line: bytes) -> bytes:
+    """Return the end of a long line, from a carriage return on if it has any: a bar's last states."""
+    if len(line) <= _LONGEST:
+        return line
+    end = line[-_LONGEST:]
+    return end[max(0, end.find(b"\r")) :]

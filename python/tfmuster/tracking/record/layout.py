@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from ...environment import RUN_DIR_VARIABLE
-from ...system.regular_files import read_regular
+from ...system.regular_files import read_last_lines, read_regular
 from ...system.replace import replacing_file
 
 #: Folder of all runs, relative to the working directory.
@@ -170,11 +170,15 @@ def read_json(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a file's lines. The last line may be incomplete, and a user may add others."""
+def read_json_lines(path: Path, *, last: int | None = None) -> list[dict[str, Any]]:
+    """Return the objects of a file's lines. The last line may be incomplete, and a user may add others.
+
+    Of the `last` lines if they are given, of which nothing before is read.
+    """
     values = []
     with contextlib.suppress(OSError):
-        for line in read_regular(path, MOST_LINES).splitlines():
+        content = read_regular(path, MOST_LINES) if last is None else read_last_lines(path, last)
+        for line in content.splitlines():
             with contextlib.suppress(orjson.JSONDecodeError):
                 values.append(orjson.loads(line))
     return [value for value in values if isinstance(value, dict)]

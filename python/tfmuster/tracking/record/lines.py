@@ -22,6 +22,8 @@ NOTES = "notes.jsonl"
 NO_METRICS = ("fit", "epoch", "time", "shown")
 
 _NAN = float("nan")
+#: The last line may be incomplete, and a user may add others.
+_LAST_LINES = 5
 _fits = itertools.count(1)
 
 
@@ -63,12 +65,26 @@ def read_metrics(run_dir: Path) -> list[dict[str, Any]]:
     for line in read_json_lines(run_dir / METRICS):
         # A program may write an endless epoch.
         with contextlib.suppress(ValueError, OverflowError):
-            # JSON has no NaN, the loss of a training that has diverged.
-            values: dict[str, Any] = numbers({key: _NAN if x is None else x for key, x in line.items()})
-            values["fit"] = fit = int(values.get("fit", 1))
-            values["epoch"] = epoch = int(values.get("epoch", len(epochs) + 1))
-            epochs[fit, epoch] = values
+            values = _values_of(line, len(epochs) + 1)
+            epochs[values["fit"], values["epoch"]] = values
     return [values for _, values in sorted(epochs.items())]
+
+
+def read_last_metrics(run_dir: Path) -> dict[str, Any]:
+    """Return the last line, of which nothing before is read; empty before the first epoch."""
+    for line in reversed(read_json_lines(run_dir / METRICS, last=_LAST_LINES)):
+        with contextlib.suppress(ValueError, OverflowError):
+            return _values_of(line, 1)
+    return {}
+
+
+def _values_of(line: Mapping[str, Any], epoch: int) -> dict[str, Any]:
+    """Return the values of a line. `epoch` is its own if the program has written none."""
+    # JSON has no NaN, the loss of a training that has diverged.
+    values: dict[str, Any] = numbers({key: _NAN if x is None else x for key, x in line.items()})
+    values["fit"] = int(values.get("fit", 1))
+    values["epoch"] = int(values.get("epoch", epoch))
+    return values
 
 
 def history_of(run_dir: Path) -> dict[str, list[float]]:
@@ -82,12 +98,17 @@ def history_of(run_dir: Path) -> dict[str, list[float]]:
 
 def epoch_line(values: Mapping[str, Any]) -> str:
     """Describe one line in words, with the loss first and the speed last."""
-    names = [name for name in values if name not in (*NO_METRICS, "images_per_second")]
-    figures = [f"{name} {values[name]:.4f}" for name in sorted(names, key=lambda name: name != "loss")]
     speed = values.get("images_per_second")
     training = f"fit {values['fit']}, " if values["fit"] > 1 else ""
     rate = [f"{speed:,.0f} images/s"] if speed else []
+    figures = [f"{name} {figure}" for name, figure in figures_of(values).items()]
     return "  ".join([f"{training}epoch {values['epoch']}", *figures, *rate])
+
+
+def figures_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the metrics of one line as texts, the loss first."""
+    names = [name for name in values if name not in (*NO_METRICS, "images_per_second")]
+    return {name: f"{values[name]:.4f}" for name in sorted(names, key=lambda name: name != "loss")}
 
 
 def say_note(about: str, text: str, **fields: object) -> None:

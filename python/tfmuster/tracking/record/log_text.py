@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from ...system.regular_files import open_regular
+from ...system.regular_files import open_regular, read_last_lines
 from ...system.terminal_text import decoded
 from .layout import task_of, task_order
-
-#: Bytes that are read at a time.
-BLOCK = 1024 * 1024
-#: Bytes at the end of a file among which its last lines are looked for.
-_MOST_READ = 1024 * BLOCK
-#: Bytes that are kept of a line. A progress bar writes one line, of which a terminal shows the end.
-_LONGEST = 64 * 1024
 
 
 def log_paths(run_dir: Path) -> dict[str, Path]:
@@ -41,35 +33,5 @@ def whole_text(path: Path, encoding: str | None = None) -> str:
 
 
 def last_lines(path: Path, lines: int, encoding: str | None = None) -> str:
-    """Return the last lines of a file, each with its line end; of a line over 64 KB its end.
-
-    Only these are read, in blocks, and at most 1 GB. Lines that are not UTF-8 are in this encoding.
-    """
-    if lines <= 0:
-        return ""
-    # The last line comes first. It is empty if a line end is the end of the file; then one more is kept.
-    last_first: list[bytes] = []
-    begun = b""
-    with open_regular(path) as file:
-        size = position = file.seek(0, os.SEEK_END)
-        while position > max(0, size - _MOST_READ) and len(last_first) <= lines:
-            step = min(BLOCK, position)
-            position = file.seek(position - step)
-            *others, end = file.read(step).split(b"\n")
-            # One byte more tells that there was more.
-            begun = begun if len(begun) > _LONGEST else (end + begun)[-_LONGEST - 1 :]
-            if others:
-                last_first.append(begun)
-                begun, *others = others
-                last_first += others[::-1]
-    last_first.append(begun)
-    kept = last_first[: lines + 1] if last_first[0] == b"" else last_first[:lines]
-    return decoded(b"\n".join(map(_end_of, reversed(kept))), encoding)
-
-
-def _end_of(line: bytes) -> bytes:
-    """Return the end of a long line, from a carriage return on if it has any: a bar's last states."""
-    if len(line) <= _LONGEST:
-        return line
-    end = line[-_LONGEST:]
-    return end[max(0, end.find(b"\r")) :]
+    """Return what `read_last_lines` does as text. Lines that are not UTF-8 are in this encoding."""
+    return decoded(read_last_lines(path, lines), encoding)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 from ...cluster.findings import printable
 from ...errors import TfmusterError
@@ -16,9 +17,13 @@ from ...system.terminal_text import visible
 from ...words import Code, Value, Words
 from ..lifecycle.removing import whose
 from ..record.layout import RUNS
+from ..record.lines import figures_of, read_last_metrics
 from ..record.recording import known_runs, written
 from ..run import Run
-from .summary import last_epoch, local_time, speed_of, took
+from .summary import local_time, speed_of, took
+
+#: More metrics would not fit a line.
+_MOST_METRICS = 8
 
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
 
@@ -215,26 +220,40 @@ def _last_change(run: Run) -> datetime:
     return datetime.fromisoformat(text) if text else _started(run)
 
 
-def run_table(folder: Folders | None = None, *, all: bool = False) -> list[dict[str, str]]:
-    """Return a row of texts, as :func:`run_row` does, for each run of :func:`runs`."""
-    return [run_row(run) for run in runs(folder, all=all)]
+def run_paths(folder: Folders | None = None, *, all: bool = False) -> list[str]:
+    """Return the paths of :func:`runs`."""
+    return [str(run.path) for run in runs(folder, all=all)]
 
 
-def run_row(run: Run) -> dict[str, str]:
-    """Return texts about a run.
+def _epoch(values: Mapping[str, Any]) -> str:
+    """Return which epoch a line of metrics is of, with the training if it is not the first."""
+    if not values:
+        return ""
+    return f"{values['epoch']}" if values["fit"] == 1 else f"fit {values['fit']}, {values['epoch']}"
 
-    They are ``name``, ``path``, ``state``, ``tasks`` (a count), ``started`` (UTC, as in ``run.json``),
-    ``local`` (the same by the user's clock), ``took``, ``speed`` and ``progress``.
+
+def run_columns(chosen: Iterable[Run], *, paths: bool) -> list[tuple[str, ...]]:
+    """Return a table of runs, the first row with the names of its columns: texts for a terminal.
+
+    The runs are named, or have their `paths`. Each metric of their last epochs has a column, up to eight.
     """
-    status, started = run.status(), run.info().get("started", "")
-    return {
-        "name": run.name,
-        "path": str(run.path),
-        "state": str(status["state"]),
-        "tasks": str(len(status["tasks"])),
-        "started": str(started),
-        "local": visible(local_time(started) or "")[:16],
-        "took": took(run),
-        "speed": speed_of(run),
-        "progress": last_epoch(run),
-    }
+    rows, metrics = [], []
+    for run in chosen:
+        status, values = run.status(), read_last_metrics(run.path)
+        rows.append(
+            (
+                str(run.path) if paths else run.name,
+                str(status["state"]),
+                (local_time(run.info().get("started", "")) or "")[:16],
+                took(run),
+                str(len(status["tasks"])),
+                speed_of(run),
+                _epoch(values),
+            )
+        )
+        metrics.append(figures_of(values))
+    names = list(dict.fromkeys(itertools.chain(*metrics)))[:_MOST_METRICS]
+    head = ("run", "state", "started", "took", "tasks", "speed", "epoch", *names)
+    of_metrics = [tuple(figures.get(name, "") for name in names) for figures in metrics]
+    table = [head, *(row + figures for row, figures in zip(rows, of_metrics, strict=True))]
+    return [tuple(map(visible, row)) for row in table]

@@ -13,7 +13,7 @@ from ..failure.failure import Failure, signal_name
 from ..live.machines import read_machines
 from ..live.states import SPEEDS, read_events, read_states, speed_text
 from ..record.layout import CALL, UNFINISHED
-from ..record.lines import epoch_line, read_metrics
+from ..record.lines import epoch_line, read_last_metrics
 from ..record.recording import unreadable
 from ..run import Run
 from .facts import facts, launch_line
@@ -116,8 +116,8 @@ def glance_row(run: Run) -> dict[str, Any]:
 
 def last_epoch(run: Run) -> str:
     """Describe the last finished epoch and its metrics, for a terminal; "" before the first."""
-    epochs = read_metrics(run.path)
-    return visible(epoch_line(epochs[-1])) if epochs else ""
+    values = read_last_metrics(run.path)
+    return visible(epoch_line(values)) if values else ""
 
 
 def summary(run: Run) -> dict[str, str]:

@@ -93,7 +93,7 @@ def test_the_command_line_lists_and_shows_them(
     shown = capsys.readouterr()
     assert "Your runs in other folders:" in shown.err
     head, row = shown.out.splitlines()
-    assert head.split() == ["run", "state", "started", "took", "tasks", "speed", "progress"]
+    assert head.split() == ["run", "state", "started", "took", "tasks", "speed", "epoch"]
     assert str(run.path) in row and "done" in row and "1" in row
     assert main(["runs", "show"]) == 0
     assert f"run:           {run.path}" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.clock import in_time
-from tfmuster.tracking.record import log_text
+from tfmuster.system import regular_files
 from tfmuster.tracking.record.layout import write_json
 from tfmuster.tracking.record.log_text import last_lines
 from tfmuster.tracking.run import Run
@@ -23,7 +23,7 @@ from tfmuster.tracking.show.tail import Tail, log_lines
 def test_last_lines_are_those_of_the_whole_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, block: int
 ) -> None:
-    monkeypatch.setattr(log_text, "BLOCK", block)
+    monkeypatch.setattr(regular_files, "BLOCK", block)
     path = tmp_path / "worker-0.log"
     path.write_bytes(text.encode())
     whole = [line + "\n" for line in text.split("\n")]
@@ -49,8 +49,8 @@ def test_the_logs_of_a_run_are_in_its_encoding(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("block", [7, 64, 1000])
 def test_of_a_long_line_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
-    monkeypatch.setattr(log_text, "BLOCK", block)
-    monkeypatch.setattr(log_text, "_LONGEST", 20)
+    monkeypatch.setattr(regular_files, "BLOCK", block)
+    monkeypatch.setattr(regular_files, "_LONGEST", 20)
     path = tmp_path / "worker-0.log"
     path.write_bytes(
         b"first\n" + b"\rstep 1" * 50 + b"\rstep 2\n" + b"x" * 100 + b"y" * 20 + b"\n" + b"z" * 20
@@ -61,8 +61,8 @@ def test_of_a_long_line_the_end_is_read(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_only_the_end_of_a_file_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_text, "BLOCK", 10)
-    monkeypatch.setattr(log_text, "_MOST_READ", 30)
+    monkeypatch.setattr(regular_files, "BLOCK", 10)
+    monkeypatch.setattr(regular_files, "_MOST_READ", 30)
     path = tmp_path / "worker-0.log"
     path.write_bytes(b"first\n" + b"x" * 100 + b"\nlast\n")
     assert last_lines(path, 5) == "x" * 24 + "\nlast\n"

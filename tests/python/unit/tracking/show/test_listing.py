@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tfmuster.tracking.live.states import read_states
 from tfmuster.tracking.record.layout import append_json, write_json
 from tfmuster.tracking.record.recording import record_end, record_info
 from tfmuster.tracking.run import Run
-from tfmuster.tracking.show.listing import find_run, run_table, runs_in
+from tfmuster.tracking.show.listing import find_run, run_columns, runs_in
 from tfmuster.tracking.show.summary import last_epoch, summary
 from tfmuster.tracking.show.tail import each_log_line
 
@@ -36,8 +37,35 @@ def test_texts_for_a_terminal_have_nothing_that_changes_it(tmp_path: Path) -> No
     assert told["command"] == "train.py 'abc'"
     assert told["abc"] == "abc" and "first failure" in told
     assert last_epoch(run) == "epoch 1  abc 1.0000"
-    texts = [*told, *told.values(), *(text for row in run_table(tmp_path) for text in row.values())]
+    texts = [*told, *told.values(), *itertools.chain(*run_columns(runs_in(tmp_path), paths=True))]
     assert [text for text in texts if not text.isprintable()] == []
+
+
+def test_each_metric_of_the_last_epochs_has_a_column(tmp_path: Path) -> None:
+    begun, trained, twice = (
+        Run(new_run("train", run_dir=tmp_path / f"{number}-x", command=["train.py"], cluster={}))
+        for number in range(3)
+    )
+    lines = [
+        {"epoch": epoch, "accuracy": 0.5, "loss": loss, "shown": True}
+        for epoch, loss in ((1, 2.0), (2, float("nan")))
+    ]
+    for line in lines:
+        append_json(trained.path / "metrics.jsonl", line)
+    # An epoch as long as a million others is not read twice, and a line of the user's own counts for nothing.
+    with (twice.path / "metrics.jsonl").open("w") as file:
+        file.write('{"fit": 1, "epoch": 1, "loss": 1}\n' * 100_000)
+        file.write('{"fit": 2, "epoch": 7, "mae": 0.25}\nmine\n{"fit": 2, "ep')
+    head, *rows = run_columns([begun, trained, twice], paths=False)
+    assert head[6:] == ("epoch", "loss", "accuracy", "mae")
+    assert [row[6:] for row in rows] == [
+        ("", "", "", ""),
+        ("2", "nan", "0.5000", ""),
+        ("fit 2, 7", "", "", "0.2500"),
+    ]
+    many = {"epoch": 1, **{f"metric {number}": 1.0 for number in range(20)}}
+    append_json(begun.path / "metrics.jsonl", many)
+    assert len(run_columns([begun], paths=False)[0]) == 7 + 8
 
 
 def test_how_a_run_failed_is_in_words_for_its_user(tmp_path: Path) -> None:
@@ -75,8 +103,8 @@ def test_files_that_would_not_end_are_left_out_and_named(tmp_path: Path) -> None
     (run.path / "metrics.jsonl").symlink_to("/dev/zero")
     with (run.path / "notes.jsonl").open("r+b") as file:
         file.truncate(20 << 30)
-    (row,) = run_table(tmp_path)
-    assert row["name"] == run.name
+    _, row = run_columns(runs_in(tmp_path), paths=False)
+    assert row[0] == run.name
     assert summary(run)["unreadable"] == "status.json, error.json, metrics.jsonl, notes.jsonl"
     assert list(each_log_line(run, None, lines=None)) == []
     assert run.history() == {} and read_states(run.path) == {}
