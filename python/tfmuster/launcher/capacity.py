@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,11 +75,18 @@ def check_capacity(program: str, count: int) -> None:
         )
 
 
-def start_pace(placements: Sequence[Placement]) -> tuple[int, float]:
-    """Return how many processes start at the same time, and how long each later one waits, in seconds."""
-    at_once = _AT_ONCE * usable_cores()
+def at_once(placement: Placement) -> int:
+    """Return how many processes start at the same time on the machine of one."""
+    return _AT_ONCE * (placement.cores or usable_cores())
+
+
+def seconds_to_wait(placements: Sequence[Placement]) -> float:
+    """Return how long a process waits if as many start on its machine, in seconds."""
     limit = float(placements[0].env.get(START_TIMEOUT_VARIABLE, DEFAULT_SECONDS))
-    return at_once, min(_NEXT_SECONDS, _SHARE * limit / max(1, len(placements) - at_once))
+    counts = Counter(placement.host for placement in placements)
+    first = {placement.host: at_once(placement) for placement in placements}
+    later = sum(max(0, count - first[host]) for host, count in counts.items())
+    return min(_NEXT_SECONDS, _SHARE * limit / max(1, later))
 
 
 def _least_memory(program: str) -> int:

@@ -19,12 +19,14 @@ from typing import Any
 from ...cluster.spec import Cluster, Task
 from ...cluster.tf_config import task_variables
 from ...environment import (
+    DEFAULT_SECONDS,
     ERROR_FILE_VARIABLE,
     FULL_WORKERS_VARIABLE,
     KERAS_COMPAT_VARIABLE,
     OF_ONE_WORKER,
     PREFIX,
     SSH_CONFIG_VARIABLE,
+    START_TIMEOUT_VARIABLE,
     TOKEN_VARIABLE,
     start_timeout,
 )
@@ -131,12 +133,14 @@ class RemoteJob:
     def placement(self, task: Task, run: Run, remote: ProxyProcess) -> Placement:
         """Return a worker's placement, for the supervisor."""
         note_path = str(run.path / "logs" / f"{file_stem(task.name)}.error.json")
+        limit = self.variables.get(START_TIMEOUT_VARIABLE, str(DEFAULT_SECONDS))
         return Placement(
             task.name,
             task.is_chief,
             tuple(self.job.command),
-            {ERROR_FILE_VARIABLE: note_path},
+            {START_TIMEOUT_VARIABLE: limit, ERROR_FILE_VARIABLE: note_path},
             host=remote.host,
+            cores=remote.hello()["capacity"]["cores"],
             start=partial(remote.start, {"job": self.for_agent(task, run), "note_path": note_path}),
         )
 

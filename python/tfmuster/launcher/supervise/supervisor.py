@@ -41,7 +41,7 @@ from ...tracking.record.recording import record_end, record_status
 from ...tracking.run import Run
 from ...tracking.show.fold import Fold
 from ...tracking.show.report import ReportRenewal
-from ..capacity import start_pace
+from ..capacity import at_once, seconds_to_wait
 from .display import display
 from .restarts import Attempt, PreemptionOrders
 from .spares import Waiting
@@ -147,21 +147,22 @@ class Supervisor:
         return failure
 
     def _start_all(self) -> None:
-        """Start all processes, unless one fails before. Many on this machine start a few at a time."""
-        at_once, seconds = start_pace(self._placements)
+        """Start all processes, unless one fails before. Many on one machine start a few at a time."""
+        seconds = seconds_to_wait(self._placements)
         for placement in self._placements:
             until = time.monotonic() + seconds
-            while placement.start is None and time.monotonic() < until and self._silent() >= at_once:
+            while time.monotonic() < until and self._silent(placement.host) >= at_once(placement):
                 self._pump(_LOOK_SECONDS)
                 self._collect()
             if any(worker.failed for worker in self._workers):
                 return
             self._workers.append(self._start(placement))
 
-    def _silent(self) -> int:
-        """Return how many processes have neither printed a line nor begun to do more than to import."""
+    def _silent(self, host: str) -> int:
+        """Return how many processes of a host have printed no line, and do no more than to import."""
         states = read_states(self._run.path)
-        return sum(worker.doing(states).phase in ("starting", "importing") for worker in self._workers)
+        there = [worker for worker in self._workers if worker.placement.host == host]
+        return sum(worker.doing(states).phase in ("starting", "importing") for worker in there)
 
     def _start(self, placement: Placement) -> WorkerProcess:
         stem = file_stem(placement.task)

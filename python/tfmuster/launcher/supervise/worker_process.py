@@ -47,8 +47,9 @@ class Placement:
     command: tuple[str, ...]
     #: The complete environment.
     env: Mapping[str, str]
-    #: For the proxy of a worker on another machine: that machine.
+    #: For the proxy of a worker on another machine: that machine, and its cores.
     host: str = ""
+    cores: int | None = None
     #: Starts the proxy.
     start: Callable[[], subprocess.Popen[bytes]] | None = None
 

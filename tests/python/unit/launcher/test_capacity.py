@@ -56,13 +56,22 @@ def test_what_two_cores_carry(job: Job, found: str | None, fix: str) -> None:
 
 
 def test_many_processes_start_a_few_at_a_time_within_the_time_limit() -> None:
-    def pace(count: int, **env: str) -> tuple[int, float]:
-        return capacity.start_pace([Placement("worker 0", True, ("true",), env)] * count)
+    def wait(count: int, **env: str) -> float:
+        return capacity.seconds_to_wait([Placement("worker 0", True, ("true",), env)] * count)
 
-    assert pace(4) == pace(5) == (4, 0.5)
+    assert capacity.at_once(Placement("worker 0", True, ("true",), {})) == 4
+    assert wait(4) == wait(5) == 0.5
     # Not more than a quarter of the limit in sum.
-    assert pace(64) == (4, 15 / 60)
-    assert pace(14, TFMUSTER_START_TIMEOUT="8") == (4, 0.2)
+    assert wait(64) == 15 / 60
+    assert wait(14, TFMUSTER_START_TIMEOUT="8") == 0.2
+    # Each machine starts as many as it can.
+    hosts = [
+        Placement("worker 0", True, ("true",), {}, host=host, cores=cores)
+        for host, cores in (("a", 1), ("b", 16))
+        for _ in range(32)
+    ]
+    assert [capacity.at_once(hosts[number]) for number in (0, 32)] == [2, 32]
+    assert capacity.seconds_to_wait(hosts) == 0.5 == 15 / 30
 
 
 def group(folder: Path, **files: object) -> None:
