@@ -32,7 +32,7 @@ REST = (
         )
     ),
     "tests/python/keras/own_tests/",
-    "tests/python/keras/differential/test_differential.py::test_same_as_one_process[4_workers-",
+    "tests/python/keras/differential/test_differential.py::test_same_as_one_process[4_workers_",
 )
 #: What of it is run all the same.
 CHOSEN = (

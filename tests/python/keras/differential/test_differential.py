@@ -36,15 +36,18 @@ def cases() -> list[Case]:
     return registered(MODULES)
 
 
-#: Sessions that share the cases of two workers, so that several processes of pytest can run them.
+#: Sessions that share the cases, so that several processes of pytest can run them, and none takes too long.
 PARTS = 3
 
 
 def shares() -> list[tuple[str, Case]]:
     """Return the cases with the session of each, whose name begins with its number of workers."""
     all_cases = cases()
-    of_two = [(f"2_workers_{i * PARTS // len(all_cases) + 1}", case) for i, case in enumerate(all_cases)]
-    return of_two + [("4_workers", case) for case in on_four_workers(all_cases)]
+    return [
+        (f"{workers}_workers_{number * PARTS // len(chosen) + 1}", case)
+        for workers, chosen in ((2, all_cases), (4, on_four_workers(all_cases)))
+        for number, case in enumerate(chosen)
+    ]
 
 
 class Session:
