@@ -32,6 +32,10 @@ NO_TIME = "no time is left"
 def pytest_configure(config: pytest.Config) -> None:
     subprocess.Popen = PatientPopen  # type: ignore[misc]
     config.pluginmanager.register(Running())
+    if hasattr(config, "workerinput"):
+        # Linux shares processors among sessions before it does among their processes, and each worker of a
+        # job has one. In that of all tests, a cluster of Spark took ten minutes to start in place of one.
+        os.setsid()
     # The same servers for all processes of pytest. Coverage follows programs from their start, and only Linux
     # lets a program enter other namespaces.
     in_coverage = "COVERAGE_PROCESS_CONFIG" in os.environ

@@ -55,17 +55,22 @@ generics <- c("compile", "evaluate", "fit", "glance", "tidy")
 
 # What is wrong with a call, as text; NULL if it is accepted, or refused as it should be.
 fault_of <- function(fn, given, name) {
-  begun <- proc.time()[[3]]
-  error <- tryCatch(
-    {
-      utils::capture.output(suppressMessages(suppressWarnings(do.call(fn, given, quote = TRUE))))
-      NULL
-    },
-    error = identity
-  )
+  for (attempt in 1:3) {
+    begun <- proc.time()[[3]]
+    error <- tryCatch(
+      {
+        utils::capture.output(suppressMessages(suppressWarnings(do.call(fn, given, quote = TRUE))))
+        NULL
+      },
+      error = identity
+    )
+    slow <- proc.time()[[3]] - begun > 2
+    # A busy machine may need longer once, or for what TensorFlow loads with its first use.
+    if (!slow) break
+  }
   fault <- c(
     if (!is.null(error) && !inherits(error, "tfmuster_error")) conditionMessage(error),
-    if (proc.time()[[3]] - begun > 2) "more than two seconds"
+    if (slow) "more than two seconds"
   )
   if (length(fault)) paste0(fn, "(", name, "): ", paste(fault, collapse = "; "))
 }

@@ -122,6 +122,9 @@ def session(cluster: SparkCluster) -> Iterator[Any]:
     before = os.environ.get("PYSPARK_PYTHON")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     made = builder.getOrCreate()
+    # Spark's list also has the driver. On a busy machine, the last one comes after a minute.
+    executors = made.sparkContext._jsc.sc().statusTracker().getExecutorInfos
+    wait_until(lambda: len(executors()) == 4, 120)
     yield made
     made.stop()
     del os.environ["PYSPARK_PYTHON"]

@@ -26,8 +26,8 @@ def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(stacks.ACTIVITY, "r_calls", "train(x)\nfit(model, x)")
     watch = stacks.BusyWatch("worker 1", tmp_path / "states" / "worker-1.busy")
     assert read_busy_stacks(tmp_path) == {}
-    faulthandler.dump_traceback_later(0.01, file=watch._file)
-    time.sleep(0.1)
+    faulthandler.dump_traceback_later(0.2, file=watch._file)
+    time.sleep(0.5)
     assert watch._length
     return tmp_path
 
@@ -39,7 +39,7 @@ def test_the_text_has_the_stack_and_what_r_called(run_dir: Path) -> None:
     assert busy.startswith("R is busy: no Python thread had run for 3 s then")
     assert unknown == "R's own calls are not known until its code returns to Python."
     assert main == "Python, main thread (most recent call last):"
-    assert "in run_dir\n    time.sleep(0.1)\n" in text
+    assert "in run_dir\n    time.sleep(0.5)\n" in text
     assert text.endswith("R, when it last called TensorFlow:\n  train(x)\n  fit(model, x)\n")
 
 
