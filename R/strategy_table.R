@@ -55,7 +55,7 @@ print.tfmuster_strategies <- function(x, ...) {
 #' @section Errors: `tfmuster_error_strategy`.
 #' @export
 #' @examplesIf tfmuster_available()
-#' # One process; examples/custom_loop.R runs on several workers.
+#' # In one process. As a script it runs on several workers, by launch().
 #' tf <- reticulate::import("tensorflow")
 #' keras <- reticulate::import("keras")
 #' `%as%` <- reticulate::`%as%`

@@ -1,7 +1,7 @@
 # Install from CRAN, into R_LIBS, the R packages that this machine does not have. The output goes to a log.
 #
 #   r-packages.R run LOG        those that DESCRIPTION imports; without them nothing works: exit code 1
-#   r-packages.R develop LOG    those that it suggests, and lintr; tests that need one are skipped without it
+#   r-packages.R develop LOG    those that it suggests, lintr and spelling; tests that need one are skipped without it
 #   r-packages.R keras3 LOG     what make test-keras3 tests; without it: exit code 1
 arguments <- commandArgs(trailingOnly = TRUE)
 log <- arguments[[2]]
@@ -12,7 +12,7 @@ read_field <- function(field) {
 # examples/train.R, which is `make train`, reads its result with jsonlite.
 wanted <- switch(arguments[[1]],
   run = c(read_field("Imports"), "jsonlite"),
-  develop = c(read_field("Suggests"), "lintr"),
+  develop = c(read_field("Suggests"), "lintr", "spelling"),
   keras3 = c("keras3", "tensorflow", "tfruns", "tfdatasets")
 )
 missing_of <- function(packages) packages[!vapply(packages, requireNamespace, logical(1), quietly = TRUE)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -36,6 +37,23 @@ def test_versions_and_places_are_equal() -> None:
     (author,) = project["authors"]
     person = (ROOT / "DESCRIPTION").read_text().partition("Authors@R:")[2].partition("\nDescription")[0]
     assert author["name"] in person and author["email"] in person
+    meta = json.loads((ROOT / "codemeta.json").read_text())
+    assert meta["version"] == tfmuster.__version__
+    assert (meta["url"], meta["issueTracker"]) == (description["URL"], description["BugReports"])
+    assert meta["softwareHelp"]["url"] == project["urls"]["Documentation"] == f"{description['URL']}/docs"
+    assert f"\nurl: {description['URL']}\n" in "\n" + (ROOT / "_pkgdown.yml").read_text()
+    assert meta["author"][0]["email"] == author["email"]
+
+
+def test_the_package_says_how_it_is_cited() -> None:
+    done = subprocess.run(
+        ["Rscript", "-e", "print(citation('tfmuster'), style = 'text')"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "tfmuster maintainers (2026)" in done.stdout and f"version {tfmuster.__version__}" in done.stdout
 
 
 def test_r_uses_this_python_and_this_core(r: Callable[..., Any]) -> None:
