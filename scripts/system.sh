@@ -29,6 +29,7 @@ case $group in
   develop)
     debian=(
       r-base-dev r-cran-base64enc r-cran-covr r-cran-ggplot2 r-cran-later r-cran-lintr r-cran-pkgdown
+      r-cran-callr r-cran-future r-cran-recipes r-cran-shiny # vignette("beside-other-packages")
       r-cran-promises r-cran-roxygen2 r-cran-rstudioapi r-cran-spelling r-cran-testthat r-cran-withr
       qpdf
     )

@@ -32,6 +32,7 @@ REST = (
         )
     ),
     "tests/python/keras/own_tests/",
+    "tests/testthat/test-recipes.R",
     "tests/python/keras/differential/test_differential.py::test_same_as_one_process[4_workers_",
 )
 #: What of it is run all the same.
