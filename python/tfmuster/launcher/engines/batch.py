@@ -29,13 +29,19 @@ from ...tracking.lifecycle.resuming import resumes
 from ...tracking.record.layout import utc_now
 from ...tracking.record.recording import record_info, record_stop_command
 from ...tracking.run import Run
-from ...words import FACE_VARIABLE, Part, Words, face
+from ...words import FACE_VARIABLE, Code, Part, Words, face
 from ..job import Job, check_text, launch_options
 from ..remote.engine_agents import AgentRequest, StartedAgents, run_with_agents
 from .agent_command import CommandPerAgent
 from .base import Engine, refuse_hosts
 from .batch_commands import BatchCommands
 from .batch_follow import Submitted, follow, forget, has_started, log_of, note_failed_start
+
+_EACH = Code(
+    'for number in range(4): tfmuster.launch("train.py", number, on=..., wait=False)',
+    'for (number in 1:4) launch("train.R", number, on = ..., wait = FALSE)',
+    "for number in 1 2 3 4; do tfmuster launch [OPTIONS] --detach train.py $number; done",
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,8 @@ class BatchEngine(BatchCommands, Engine):
     #: The option with a job's name, the name's greatest length, and options that all jobs have.
     NAMED: ClassVar[tuple[str, int]]
     OPTIONS: ClassVar[tuple[str, ...]] = ()
+    #: What an option that makes an array of jobs begins with, a pattern.
+    ARRAY: ClassVar[str]
     #: Inside a job: how to ask for more slots, and signals that agents ignore because the launcher handles
     #: them.
     MORE_SLOTS: ClassVar[str] = ""
@@ -65,6 +73,13 @@ class BatchEngine(BatchCommands, Engine):
         refuse_hosts(self.where, f"{self.title} chooses the nodes.", fix)
         for option in self.where.backend_options:
             check_line(option, f"option of {self.SUBMIT[0]}", start="-")
+            if re.search(rf"(?:^|\s)(?:{self.ARRAY})", option):
+                raise LaunchError(
+                    "A batch job must be one run.",
+                    found=f"{option}, which makes an array of jobs, all in one run directory",
+                    fix=Words("Launch a run for each element, and give its number to the program: {}", _EACH),
+                    reason="array",
+                )
 
     @property
     def is_inside(self) -> bool:

@@ -29,7 +29,7 @@ class Lsf(BatchEngine):
     INSTALL, SERVER = "on a machine of an LSF cluster", "daemon"
     CHECK = "`bqueues` shows its queues."
     CHOOSING_HOSTS = Hint("backend_options", '-m "node1 node2"', "lsf")
-    MARK, NAMED, OPTIONS = "#BSUB", ("-J", 128), ("-rn",)
+    MARK, NAMED, OPTIONS, ARRAY = "#BSUB", ("-J", 128), ("-rn",), r"-J\s*[\"']?[^\s\[]*\["
     REMOTE_SHELL, MORE_SLOTS = ("blaunch",), "Ask bsub for more (-n)"
     #: ``bkill`` asks all processes of a job to end, the launcher among them: only that one does as asked.
     IGNORED = ("INT", "TERM")

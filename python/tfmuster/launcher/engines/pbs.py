@@ -52,6 +52,8 @@ class Pbs(BatchEngine):
     CHOOSING_HOSTS = Hint("backend_options", "-l select=1:host=node1+1:host=node2", "pbs")
     #: The longest name of a job that all of its relatives take has 15 characters.
     MARK, NAMED, OPTIONS = "#PBS", ("-N", 15), ("-r n", "-j oe")
+    #: Of OpenPBS, and of Torque.
+    ARRAY = r"-[Jt]\s"
 
     def machines(self, job: Job) -> list[str]:
         """See :class:`.batch.BatchEngine`. A core for each task, in the words of OpenPBS or of Torque."""

@@ -42,7 +42,7 @@ class Sge(BatchEngine):
     INSTALL = "apt-get install gridengine-client, on a machine of a Grid Engine cluster"
     CHECK = "`qconf -spl` names its parallel environments, `qstat -f` shows its queues."
     CHOOSING_HOSTS = Hint("backend_options", "-l hostname=node1|node2", "sge")
-    MARK, NAMED = "#$", ("-N", 100)
+    MARK, NAMED, ARRAY = "#$", ("-N", 100), r"-t\s"
     OPTIONS = ("-S /bin/sh", "-cwd", "-V", "-r n", "-notify", "-j y")
     REMOTE_SHELL, MORE_SLOTS = ("qrsh", "-inherit"), "Ask qsub for more (-pe NAME N)"
     #: With -notify, what announces the end of a job, and of its soft limits.

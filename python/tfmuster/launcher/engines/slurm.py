@@ -29,14 +29,33 @@ from .batch_commands import phases
 _NO_ROOM = re.compile(
     "More processors requested|Requested node configuration|nodes? count|not available", re.IGNORECASE
 )
-#: Slurm signals the launcher, which is the batch script's own process, two minutes before the time is over.
-_REQUEUE = ("--requeue", "--open-mode=append", "--signal=B:USR1@120")
+#: Slurm signals the launcher, which is the batch script's own process, two minutes before the time is over,
+#: or up to a minute earlier (https://slurm.schedmd.com/sbatch.html, --signal).
+_NOTICE_SECONDS, _EARLY_SECONDS = 120, 60
+_REQUEUE = ("--requeue", "--open-mode=append", f"--signal=B:USR1@{_NOTICE_SECONDS}")
+#: The options for the limit and for another notice.
+_LIMIT = re.compile(r"(?:^|\s)(?:--time[=\s]|-t\s*)(?P<value>[-:0-9]+)(?=\s|$)")
+_NOTICE = re.compile(r"(?:^|\s)--signal[=\s]\S*@(?P<value>[0-9]+)(?=\s|$)")
 #: What ``srun`` gets for a step. TensorFlow has threads of its own for all cores of the job.
 _STEP = ("--chdir=/", "--export=ALL", "--input=none", "--mpi=none", "--cpu-bind=none", "--kill-on-bad-exit=1")
 #: Slurm gives each task the GPUs that are its own, and only the task itself can tell which.
 _WITH_GPUS = '"--gpus=${CUDA_VISIBLE_DEVICES:--1}"'
 #: ``scancel`` asks all processes of a batch job to end, the launcher among them: only that one does as asked.
 _FOR_THE_LAUNCHER = "trap '' TERM; "
+
+
+def _last_of(option: re.Pattern[str], options: str, default: str) -> str:
+    """Return the value that an option has the last time it is given."""
+    return next((found["value"] for found in reversed(list(option.finditer(options)))), default)
+
+
+def _seconds_in(text: str) -> int:
+    """Return a time in Slurm's form, such as ``90``, ``1:30:00`` or ``2-12``, in seconds."""
+    days, dash, rest = text.rpartition("-")
+    numbers = [int(number or 0) for number in rest.split(":")]
+    # Minutes come first, but before seconds and minutes, and after days, it is hours.
+    units = (3600, 60, 1) if dash or len(numbers) == 3 else (60, 1)
+    return int(days or 0) * 86_400 + sum(unit * number for unit, number in zip(units, numbers, strict=False))
 
 
 @dataclass(frozen=True)
@@ -54,6 +73,25 @@ class Slurm(BatchEngine):
     CHECK = "`sinfo` says what there is to ask for."
     CHOOSING_HOSTS = Hint("backend_options", "--nodelist=node1,node2", "slurm")
     SHELL, MARK = "/bin/bash", "#SBATCH"
+    ARRAY = r"-a\s|--array\b"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        options = " ".join(self.where.backend_options)
+        limit = _seconds_in(_last_of(_LIMIT, options, "0"))
+        notice = int(_last_of(_NOTICE, options, str(_NOTICE_SECONDS)))
+        if self.where.requeue and 0 < limit <= notice + _EARLY_SECONDS:
+            raise LaunchError(
+                "A job that Slurm requeues must have time to train before its notice.",
+                found=f"a time limit of {limit} s, and a notice {notice} s before its end, or up to "
+                f"{_EARLY_SECONDS} s earlier",
+                fix=Words(
+                    "Ask for more time ({}), or for a shorter notice ({}).",
+                    Hint("backend_options", "--time=1:00:00", "slurm"),
+                    Hint("backend_options", "--signal=B:USR1@30", "slurm"),
+                ),
+                reason="requeue",
+            )
 
     def slots_inside(self) -> int | None:
         """See :class:`.batch.BatchEngine`. They are the tasks of the allocation."""
