@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -206,11 +207,23 @@ def _import(
         other = Words("run a script with another: {}", WITH_PYTHON)
     if module is None:
         return Words("The import failed in {}. Repair its packages, or {}", where, other)
+    if host is not None and (own := _own_module(module)):
+        return Words(
+            "{} is a module of your own, which {} does not have. Send it with {}.",
+            module,
+            host,
+            Hint("files", own),
+        )
     if module in ("tensorflow", "keras"):
         from ...system.tensorflow_import import HOW_TO_INSTALL
 
         return Words("Install TensorFlow for {}: {}{}. Or {}", where, how, HOW_TO_INSTALL, other)
     return Words("Install {} for {}: {}pip install {}. Or {}", module, where, how, module, other)
+
+
+def _own_module(module: str) -> str | None:
+    """Return the file or folder of a module in the working directory, if it is there."""
+    return next((path for path in (f"{module}.py", module) if os.path.exists(path)), None)
 
 
 def _send(path: str, host: str) -> str:

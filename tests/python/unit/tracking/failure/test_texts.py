@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -186,6 +187,19 @@ def test_the_error_says_what_to_do(error: str, host: str, said: str) -> None:
 def test_a_failed_import_names_its_python_and_how_to_choose_another(error: str, host: str, said: str) -> None:
     with speaking("shell"):
         assert advice_for(error, error, host=host, here="here", python="/p y/python") == said
+
+
+@pytest.mark.parametrize("path", ["layers.py", "layers"])
+def test_a_module_of_ones_own_is_sent_and_not_installed(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(path).mkdir()
+    error = "ModuleNotFoundError: No module named 'layers.dense'"
+    with speaking("shell"):
+        there, here = (advice_for(error, error, host=host, here="here") for host in ("node1", "here"))
+    assert there == f"layers is a module of your own, which node1 does not have. Send it with --file {path}."
+    assert here is not None and here.startswith("Install layers")
 
 
 @pytest.mark.parametrize("chooser", ["RETICULATE_PYTHON", "VIRTUAL_ENV", "tfmuster's own"])
