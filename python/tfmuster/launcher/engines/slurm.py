@@ -33,8 +33,10 @@ _NO_ROOM = re.compile(
 #: or up to a minute earlier (https://slurm.schedmd.com/sbatch.html, --signal).
 _NOTICE_SECONDS, _EARLY_SECONDS = 120, 60
 _REQUEUE = ("--requeue", "--open-mode=append", f"--signal=B:USR1@{_NOTICE_SECONDS}")
-#: The options for the limit and for another notice.
+#: The options for the limit, for a partition, for the processors of a task, and for another notice.
 _LIMIT = re.compile(r"(?:^|\s)(?:--time[=\s]|-t\s*)(?P<value>[-:0-9]+)(?=\s|$)")
+_PARTITION = re.compile(r"(?:^|\s)(?:--partition[=\s]|-p\s*)(?P<value>[^\s]+)")
+_PROCESSORS = re.compile(r"(?:^|\s)(?:--cpus-per-task[=\s]|-c\s*)(?P<value>[0-9]+)(?=\s|$)")
 _NOTICE = re.compile(r"(?:^|\s)--signal[=\s]\S*@(?P<value>[0-9]+)(?=\s|$)")
 #: What ``srun`` gets for a step. TensorFlow has threads of its own for all cores of the job.
 _STEP = ("--chdir=/", "--export=ALL", "--input=none", "--mpi=none", "--cpu-bind=none", "--kill-on-bad-exit=1")
@@ -112,6 +114,33 @@ class Slurm(BatchEngine):
         # Without --no-requeue, a job would begin anew whose training has no checkpoints.
         requeue = _REQUEUE if self.where.requeue else ("--no-requeue",)
         return [*lines, *requeue, *self.where.backend_options]
+
+    def check_room(self, job: Job) -> None:
+        """See :class:`.batch.BatchEngine`. Slurm itself takes such a job into its queue."""
+        options = " ".join(self.where.backend_options)
+        wanted = _last_of(_PARTITION, options, os.environ.get("SBATCH_PARTITION", "")).split(",")
+        needed = len(job.kinds) * int(_last_of(_PROCESSORS, options, "1"))
+        answer = self.ask("sinfo", "--noheader", "--format=%P|%C")
+        lines = answer.output.splitlines() if answer else []
+        # The default partition has a star. Of allocated/idle/other/total, the last counts.
+        totals = {
+            name.rstrip("*"): int(counts.rpartition("/")[2])
+            for name, _, counts in (line.strip().partition("|") for line in lines)
+            if (name.rstrip("*") in wanted or (wanted == [""] and name.endswith("*")))
+            and counts.rpartition("/")[2].isdigit()
+        }
+        if totals and needed > max(totals.values()):
+            there = ", ".join(f"{name} has {total}" for name, total in totals.items())
+            raise LaunchError(
+                "A partition must have the processors for every task.",
+                found=f"{needed} processors for {len(job.kinds)} tasks; {there}",
+                fix=Words(
+                    "Start fewer workers ({}), or choose another partition ({}); `sinfo` shows all.",
+                    Hint("workers"),
+                    Hint("backend_options", "--partition=NAME", "slurm"),
+                ),
+                reason="slots",
+            )
 
     def enter(self, log: Path | None) -> list[str]:
         """Return no lines: the directives name the directory and the file."""

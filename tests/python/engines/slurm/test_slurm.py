@@ -261,6 +261,11 @@ def test_a_submitted_job_starts_again_and_gets_the_files_that_are_sent(slurm: Sl
         (("--backend-option=--time=soon", "train.py"), "Invalid --time specification"),
         (("-H", "vn1", "train.py"), "Slurm chooses the nodes"),
         (("--remote-python", "/nope", "train.py"), "/nope"),
+        (("-n", "100", "train.py"), "found: 100 processors for 100 tasks; all has 16"),
+        (
+            ("-n", "8", "--backend-option=-c 3", "--backend-option=--partition=all", "train.py"),
+            "found: 24 processors for 8 tasks; all has 16",
+        ),
     ],
 )
 def test_what_can_not_be_started(slurm: Slurm, options: tuple[str, ...], found: str) -> None:
