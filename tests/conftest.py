@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -29,6 +32,25 @@ HERE = Path(__file__).parent
 NO_TIME = "no time is left"
 
 
+class Interrupts:
+    """Passes an interrupt on to pytest's processes, which are in other sessions and have clusters to end."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput["pids"] = self._folder
+
+    def pytest_keyboard_interrupt(self) -> None:
+        for pid in os.listdir(self._folder):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGINT)
+
+    def pytest_unconfigure(self) -> None:
+        shutil.rmtree(self._folder)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     subprocess.Popen = PatientPopen  # type: ignore[misc]
     config.pluginmanager.register(Running())
@@ -36,6 +58,9 @@ def pytest_configure(config: pytest.Config) -> None:
         # Linux shares processors among sessions before it does among their processes, and each worker of a
         # job has one. In that of all tests, a cluster of Spark took ten minutes to start in place of one.
         os.setsid()
+        Path(config.workerinput["pids"], str(os.getpid())).touch()
+    else:
+        config.pluginmanager.register(Interrupts())
     # The same servers for all processes of pytest. Coverage follows programs from their start, and only Linux
     # lets a program enter other namespaces.
     in_coverage = "COVERAGE_PROCESS_CONFIG" in os.environ

@@ -71,6 +71,30 @@ def manifest() -> None:
     default=PodJob.start_timeout,
 )
 @option(
+    "--run-as UID",
+    "Run as this user and group; namespaces that are restricted refuse 0, root.",
+    WholeNumber(0, 2**31 - 1),
+    default=PodJob.run_as,
+)
+@option("--cpu QUANTITY", "Request so many processors for each pod.", default=PodJob.cpu)
+@option(
+    "--memory QUANTITY", "Request so much memory for each pod, and limit it to that.", default=PodJob.memory
+)
+@option(
+    "--node-selector KEY=VALUE",
+    "Use only nodes with this label; repeatable. Default: any.",
+    multiple=True,
+)
+@option(
+    "--toleration KEY[=VALUE][:EFFECT]",
+    "Also use nodes with this taint, such as those of spot machines; repeatable. Default: none.",
+    name="tolerations",
+    multiple=True,
+)
+@option("--pull-secret SECRET", "Use this Secret to pull the image. Default: none.")
+@option("--ttl SECONDS", "Remove the job so long after its end. Default: never.", _COUNT)
+@option("--deadline SECONDS", "End the job after this time. Default: never.", WholeNumber(min=1))
+@option(
     "--network-policy/--no-network-policy",
     "Accept connections only from pods of the job. Default: --network-policy.",
     default=True,
@@ -88,6 +112,7 @@ def kubernetes(
     env: tuple[str, ...],
     volumes: tuple[str, ...],
     checkpoint_volume: str | None,
+    node_selector: tuple[str, ...],
     **settings: Any,
 ) -> None:
     """Print a manifest for `kubectl apply -f -` that runs a command of an image on several pods.
@@ -102,6 +127,7 @@ def kubernetes(
         command=program,
         env=_pairs("--env", env),
         volumes=_pairs("--volume", volumes),
+        node_selector=_pairs("--node-selector", node_selector),
         checkpoint_volume=_pair("--checkpoint-volume", checkpoint_volume) if checkpoint_volume else None,
         **settings,
     )

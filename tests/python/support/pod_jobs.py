@@ -23,6 +23,11 @@ FULL: dict[str, Any] = {
     "env": {"MODE": "fast"},
     "volumes": {"data": "/data", "runs.2": "/runs"},
     "token_secret": "digits-token",
+    "pull_secret": "registry",
+    "node_selector": {"example.org/pool": "gpu"},
+    "tolerations": ("spot=true:NoSchedule", "spot"),
+    "ttl": 60,
+    "deadline": 3600,
     "seed": 7,
 }
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=30)

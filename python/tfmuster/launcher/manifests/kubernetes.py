@@ -86,6 +86,7 @@ def job_set(job: PodJob) -> list[Object]:
         "successPolicy": {"operator": "All", "targetReplicatedJobs": ["worker"]},
         "failurePolicy": failure,
         "replicatedJobs": jobs,
+        **({} if job.ttl is None else {"ttlSecondsAfterFinished": job.ttl}),
     }
     return [_object(job, "jobset.x-k8s.io/v1alpha2", "JobSet", spec=spec), *_policies(job)]
 
@@ -109,6 +110,8 @@ def _indexed(job: PodJob, role: str, *, failures: int, kind: str = "") -> Object
         "completions": size,
         "parallelism": size,
         "backoffLimit": failures,
+        # A JobSet is removed as a whole.
+        **_times(job, ttl=kind != JOB_SET),
         **({} if job.checkpoint_volume is None else {"podFailurePolicy": _replacing_evicted()}),
         "template": template,
     }
@@ -144,7 +147,7 @@ def tf_job(job: PodJob) -> list[Object]:
         template = _pod(job, role, "tensorflow", {}, port_name="tfjob-port")
         replicas[kinds[role]] = {"replicas": size, "restartPolicy": "Never", "template": template}
     spec = {
-        "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0},
+        "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0, **_times(job)},
         "successPolicy": "AllWorkers",
         "tfReplicaSpecs": replicas,
     }
@@ -210,16 +213,34 @@ def _pod(
         "command": ["tfmuster", "worker", "--", *(literal(word) for word in job.command)],
         "env": env,
         "ports": [{"name": port_name, "containerPort": job.port}],
-        "securityContext": {"allowPrivilegeEscalation": False},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        # Without a limit, what other pods leave idle is used; memory can't be taken back.
+        "resources": {
+            "requests": {"cpu": job.cpu, "memory": job.memory},
+            "limits": {"memory": job.memory},
+        },
     }
     if job.gpus_per_worker and role == "worker":
-        one["resources"] = {"limits": {"nvidia.com/gpu": job.gpus_per_worker}}
+        one["resources"]["limits"]["nvidia.com/gpu"] = job.gpus_per_worker
     # A training does not need the Kubernetes API.
     spec: Object = {
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": math.ceil(job.grace) + _MORE_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": job.run_as > 0,
+            "runAsUser": job.run_as,
+            "runAsGroup": job.run_as,
+            "fsGroup": job.run_as,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
         "containers": [one],
     }
+    if job.node_selector:
+        spec["nodeSelector"] = dict(job.node_selector)
+    if job.tolerations:
+        spec["tolerations"] = [_toleration(text) for text in job.tolerations]
+    if job.pull_secret is not None:
+        spec["imagePullSecrets"] = [{"name": job.pull_secret}]
     if job.mounts:
         one["volumeMounts"] = [
             {"name": f"volume-{i}", "mountPath": path} for i, (_, path) in enumerate(job.mounts)
@@ -229,6 +250,20 @@ def _pod(
             for i, (claim, _) in enumerate(job.mounts)
         ]
     return {"metadata": {"labels": job.labels}, "spec": spec}
+
+
+def _toleration(text: str) -> Object:
+    """Return the toleration of ``KEY[=VALUE][:EFFECT]``. Without a value, any is tolerated."""
+    taint, _, effect = text.partition(":")
+    key, equals, value = taint.partition("=")
+    operator = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}
+    return {"key": key, **operator, **({"effect": effect} if effect else {})}
+
+
+def _times(job: PodJob, *, ttl: bool = True) -> Object:
+    """Return how long a job may run and, with `ttl`, when it is removed."""
+    times = {"activeDeadlineSeconds": job.deadline, "ttlSecondsAfterFinished": job.ttl if ttl else None}
+    return {name: seconds for name, seconds in times.items() if seconds is not None}
 
 
 def _replacing_evicted() -> Object:

@@ -34,6 +34,13 @@ _LABEL = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 # Format of image names: [REGISTRY[:PORT]/]NAME[:TAG][@DIGEST].
 _IMAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/:@-]{0,510}[A-Za-z0-9])?", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_QUANTITY = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,3})?(?:m|k|[KMGTPE]i|[MGTPE])?", re.ASCII)
+_NAMED = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_KEY = re.compile(rf"(?:[a-z0-9](?:[a-z0-9.-]{{0,251}}[a-z0-9])?/)?{_NAMED}", re.ASCII)
+_LABEL_VALUE = re.compile(rf"(?:{_NAMED})?", re.ASCII)
+_TOLERATION = re.compile(
+    rf"{_KEY.pattern}(?:={_LABEL_VALUE.pattern})?(?::(?:NoSchedule|PreferNoSchedule|NoExecute))?", re.ASCII
+)
 _NO_SUBDOMAIN = "A {}'s name has lowercase letters, digits, - and dots, a letter or digit beside each dot."
 _NO_VARIABLE = "A variable's name has letters, digits and _, and is not one that the manifest sets."
 _OURS = {
@@ -81,6 +88,22 @@ class PodJob:
     start_timeout: float = START_TIMEOUT
     #: Whether only the job's own pods may connect to its pods.
     network_policy: bool = True
+    #: User and group of the processes, and group of the volumes. A namespace with the Pod Security Standard
+    #: "restricted" admits all but 0, which is root.
+    run_as: int = 1000
+    #: Processors that each pod asks for. It may use more where others are idle.
+    cpu: str = "1"
+    #: Memory that each pod asks for and may use. A worker with a small model has 0.5 GB.
+    memory: str = "2Gi"
+    #: Labels that a node must have.
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    #: Taints of nodes that the pods tolerate, each as ``KEY[=VALUE][:EFFECT]``.
+    tolerations: Sequence[str] = ()
+    #: Name of the Secret with which images are pulled.
+    pull_secret: str | None = None
+    #: When a job that is over is removed, and how long it may run, in seconds.
+    ttl: int | None = None
+    deadline: int | None = None
     #: Drawn here by default, so that the manifest repeats a job.
     seed: int | None = None
 
@@ -99,6 +122,18 @@ class PodJob:
             raise refused(
                 "secret", "A Secret's name has lowercase letters, digits, - and dots.", self.token_secret
             )
+        if self.pull_secret is not None and not _SUBDOMAIN.fullmatch(self.pull_secret):
+            raise refused("secret", _NO_SUBDOMAIN.format("Secret"), self.pull_secret)
+        for what, text in (("cpu", self.cpu), ("memory", self.memory)):
+            if not _QUANTITY.fullmatch(text):
+                message = f"The {what} must be a quantity of Kubernetes, such as 2, 500m or 4Gi."
+                raise refused("quantity", message, text)
+        for text in self.tolerations:
+            if not _TOLERATION.fullmatch(text):
+                raise refused("toleration", "A toleration must be KEY[=VALUE][:EFFECT].", text)
+        for label, value in self.node_selector.items():
+            if not _KEY.fullmatch(label) or not _LABEL_VALUE.fullmatch(value):
+                raise refused("selector", "A node's label must be KEY=VALUE.", f"{label}={value}")
         for variable in self.env:
             if not _VARIABLE.fullmatch(variable) or variable in _OURS:
                 raise refused("env", _NO_VARIABLE, variable)

@@ -228,8 +228,8 @@ def test_all_pods_have_the_seed_of_the_job(monkeypatch: pytest.MonkeyPatch) -> N
 def test_gpus_are_for_workers_only() -> None:
     _, workers, servers, _ = indexed_job(PodJob(**FULL))
     worker, server = (container_of(job["spec"]["template"]) for job in (workers, servers))
-    assert worker["resources"] == {"limits": {"nvidia.com/gpu": 2}}
-    assert "resources" not in server
+    assert worker["resources"]["limits"] == {"memory": "2Gi", "nvidia.com/gpu": 2}
+    assert server["resources"]["limits"] == {"memory": "2Gi"}
     assert {"name": "CUDA_VISIBLE_DEVICES", "value": "-1"} in server["env"]
     assert "CUDA_VISIBLE_DEVICES" not in [each["name"] for each in worker["env"]]
 
@@ -351,3 +351,82 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert "DNS label" in refused.stderr
     assert tfmuster(*start, "--env", "A", "train.py", cwd=tmp_path).returncode == 2
     assert tfmuster(*start, "--checkpoint-volume", "/a", "train.py", cwd=tmp_path).returncode == 2
+
+
+def pods_in(value: Any) -> list[dict[str, Any]]:
+    """The specifications of all pods in a manifest."""
+    if isinstance(value, list):
+        return [pod for each in value for pod in pods_in(each)]
+    if not isinstance(value, dict):
+        return []
+    return [value] if "containers" in value else pods_in(list(value.values()))
+
+
+def against_the_restricted_standard(pod: dict[str, Any]) -> list[str]:
+    """What https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted refuses."""
+    (one,), context = pod["containers"], pod["securityContext"]
+    own = one["securityContext"]
+    rules = {
+        "host namespaces": not {"hostNetwork", "hostPID", "hostIPC"} & set(pod),
+        "privileged": not own.get("privileged"),
+        "host ports": not any("hostPort" in port for port in one["ports"]),
+        "volume types": all("persistentVolumeClaim" in volume for volume in pod.get("volumes", ())),
+        "privilege escalation": own["allowPrivilegeEscalation"] is False,
+        "non-root": context["runAsNonRoot"] is True,
+        "non-root user": context["runAsUser"] != 0,
+        "seccomp": context["seccompProfile"]["type"] in ("RuntimeDefault", "Localhost"),
+        "capabilities": own["capabilities"] == {"drop": ["ALL"]},
+        "sysctls": "sysctls" not in context and "seLinuxOptions" not in context,
+    }
+    return [rule for rule, holds in rules.items() if not holds]
+
+
+@pytest.mark.parametrize("make", [indexed_job, job_set, tf_job])
+def test_a_restricted_namespace_admits_the_pods(make: Any) -> None:
+    pods = pods_in(make(PodJob(**FULL)))
+    assert len(pods) == 2
+    for pod in pods:
+        assert against_the_restricted_standard(pod) == []
+        assert pod["securityContext"]["fsGroup"] == 1000
+        assert pod["containers"][0]["resources"]["requests"] == {"cpu": "1", "memory": "2Gi"}
+        assert pod["imagePullSecrets"] == [{"name": "registry"}]
+        assert pod["nodeSelector"] == {"example.org/pool": "gpu"}
+        assert pod["tolerations"] == [
+            {"key": "spot", "operator": "Equal", "value": "true", "effect": "NoSchedule"},
+            {"key": "spot", "operator": "Exists"},
+        ]
+    (pod, _) = pods_in(make(PodJob(**FULL, run_as=0)))
+    assert against_the_restricted_standard(pod) == ["non-root", "non-root user"]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"cpu": "two"}, "quantity"),
+        ({"memory": "4 GB"}, "quantity"),
+        ({"tolerations": ["spot:Never"]}, "toleration"),
+        ({"tolerations": ["spot=true=1"]}, "toleration"),
+        ({"node_selector": {"pool": "a b"}}, "selector"),
+        ({"node_selector": {"UPPER.case/": "a"}}, "selector"),
+        ({"pull_secret": "Registry"}, "secret"),
+    ],
+)
+def test_what_kubernetes_would_refuse_of_them(given: dict[str, Any], reason: str) -> None:
+    with pytest.raises(LaunchError) as caught:
+        PodJob(command=["train.py"], image="me/x:1", workers=2, **given)
+    assert caught.value.fields["reason"] == reason
+
+
+def test_times_are_where_each_kind_has_them() -> None:
+    job = PodJob(**FULL)
+    for document in indexed_job(job):
+        if document["kind"] == "Job":
+            spec = document["spec"]
+            assert (spec["ttlSecondsAfterFinished"], spec["activeDeadlineSeconds"]) == (60, 3600)
+    spec = job_set(job)[0]["spec"]
+    assert spec["ttlSecondsAfterFinished"] == 60
+    for each in spec["replicatedJobs"]:
+        assert each["template"]["spec"]["activeDeadlineSeconds"] == 3600
+        assert "ttlSecondsAfterFinished" not in each["template"]["spec"]
+    policy = tf_job(job)[0]["spec"]["runPolicy"]
+    assert (policy["ttlSecondsAfterFinished"], policy["activeDeadlineSeconds"]) == (60, 3600)
