@@ -1,7 +1,7 @@
 # Install from CRAN, into R_LIBS, the R packages that this machine does not have. The output goes to a log.
 #
 #   r-packages.R run LOG        those that DESCRIPTION imports; without them nothing works: exit code 1
-#   r-packages.R develop LOG    those that it suggests, lintr, spelling; a test that needs one is skipped without
+#   r-packages.R develop LOG    those that it suggests, lintr, spelling; tests without theirs are skipped
 #   r-packages.R keras3 LOG     what make test-keras3 tests; without it: exit code 1
 arguments <- commandArgs(trailingOnly = TRUE)
 log <- arguments[[2]]

@@ -93,7 +93,7 @@ def test_same_on_two_workers_in_both_languages(tmp_path: Path) -> None:
     assert all(last < first for first, last in expected.values())
 
     shutil.rmtree(tmp_path / "state-python")
-    launch = [sys.executable, "-m", "tfmuster", "launch", "-n", "2"]
+    launch = [sys.executable, "-m", "tfmuster", "launch", "-n", "2", "--all-output"]
     output = run([*launch, "own.py"], tmp_path)
     assert output.count("REFUSED workers-differ") == 2
     several = losses(output)

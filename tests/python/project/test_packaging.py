@@ -127,7 +127,7 @@ def test_the_bounds_of_tensorflow_and_keras_are_what_is_tested() -> None:
     assert [minor_of(keras) for _, keras in (pairs[0], pairs[-1])] == list(TESTED["keras"])
     (oldest, newest) = (minor_of(tensorflow) for tensorflow, _ in (pairs[0], pairs[-1]))
     assert (oldest, newest) == TESTED["tensorflow"]
-    extras = re.findall(r'^(tensorflow|cpu|cuda) = \["(.+)", "(.+)"\]$', PYPROJECT.read_text(), re.M)
+    extras = re.findall(r'^(tensorflow|cpu|cuda) = \["(.+)", "(.+)", ".+"\]$', PYPROJECT.read_text(), re.M)
     assert [name for name, *_ in extras] == ["tensorflow", "cpu", "cuda"]
     for _, tensorflow, keras in extras:
         assert tensorflow.endswith(f">=2.{oldest[1]},<2.{newest[1] + 1}")
