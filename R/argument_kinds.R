@@ -65,6 +65,9 @@ argument_kinds <- list(
   script = list(says = "the path of one script, a command, or a function", is = is_script),
   fn = list(says = "a function", is = is.function),
   strategy = list(says = "a strategy, from strategy()", is = is_strategy),
+  strategy_or_name = list(
+    says = "a strategy, from strategy(), or its name", is = function(x) is_text(x) || is_strategy(x)
+  ),
   model = list(says = "a Keras model", is = is_model),
   bytes = list(says = "the bytes from model_to_bytes(), or base64 text of them", is = is_bytes),
   examples = list(says = "list(x, y), or a dataset", is = is_examples),

@@ -75,7 +75,7 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
 }
 
 training_arguments <- c(
-  strategy = "strategy?", batch_size = "integer?", epochs = "integer?",
+  strategy = "strategy_or_name?", batch_size = "integer?", epochs = "integer?",
   steps_per_epoch = "integer?", validation_split = "fraction?", shuffle = "flag?", optimizer = "name",
   learning_rate = "rate?", scale_lr = "flag", gradient_dtype = "name", dropout = "flag",
   initial_weights = "name", gradient_accumulation_steps = "count", steps_per_execution = "count",

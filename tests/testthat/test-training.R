@@ -40,6 +40,13 @@ test_that("a training outside a terminal prints one line per epoch", {
   expect_no_match(run$output, "\b", fixed = TRUE)
 })
 
+test_that("a strategy is given by its name, too", {
+  skip_without_python(tensorflow = TRUE)
+  digits <- synthetic(seed = 1, train = 128, test = 16)
+  result <- train_mnist("softmax", dataset = digits, strategy = "one_device", epochs = 1, verbose = FALSE)
+  expect_equal(result$replicas, 1L)
+})
+
 test_that("bad arguments are errors with their reason", {
   skip_without_python(tensorflow = TRUE)
   digits <- synthetic(seed = 1, train = 64, test = 16)
