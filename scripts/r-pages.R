@@ -2,6 +2,8 @@
 #
 # TFMUSTER_VIGNETTES=text leaves out what vignettes compute, which takes minutes.
 options(pkgdown.internet = FALSE, warn = 2)
+# Packages that are linked to are loaded, and lubridate warns where the time zone can't be asked for.
+if (!nzchar(Sys.getenv("TZ"))) Sys.setenv(TZ = "UTC")
 library(pkgdown)
 library(tfmuster) # conditions of examples call its functions
 # downlit asks CRAN and the sites of other packages for their pages, and has no option against it.
