@@ -57,12 +57,15 @@ def r_python() -> str:
 
     It is this Python. If this has no TensorFlow, it is that of the first environment with TensorFlow, in this
     order: ``r-tfmuster``, which R's ``install_tfmuster()`` makes, ``VIRTUAL_ENV``, and ``CONDA_PREFIX``.
-    Raises LaunchError (reason ``python``) if that one can't run a worker.
     """
     # As in reticulate's virtualenv_root().
     roots = (os.environ.get(name) for name in ("RETICULATE_VIRTUALENV_ROOT", "WORKON_HOME"))
     root = Path(next(filter(None, roots), "~/.virtualenvs")).expanduser()
-    return _with_tensorflow(*_pythons(root / "r-tfmuster", *_active()))
+    try:
+        return _with_tensorflow(*_pythons(root / "r-tfmuster", *_active()))
+    except LaunchError:
+        # It can't run a worker. Most programs are not R's, so that is no reason to refuse one.
+        return python_executable()
 
 
 def chosen_by(python: str, *, in_r: bool) -> str | None:

@@ -45,7 +45,7 @@ def pythons(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def launch(python: Path, *arguments: object, cwd: Path, **env: object) -> subprocess.CompletedProcess[str]:
     """Launch as the user of that Python."""
     variables = environment(**{name: str(value) for name, value in env.items()})
-    for name in {"PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX"} - set(env):
+    for name in {"PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX", "RETICULATE_PYTHON"} - set(env):
         variables.pop(name, None)
     return subprocess.run(
         [python, "-m", "tfmuster", "launch", *map(str, arguments)],
@@ -243,6 +243,9 @@ def test_an_import_that_fails_in_an_r_script_names_its_python(
 ) -> None:
     write(tmp_path, "train.R", "reticulate::import('absent')")
     said = in_r(pythons["tool"], "launch('train.R', workers = 1)", cwd=tmp_path)
-    told = f"Install absent for the Python that runs the workers, {pythons['tool']}: {pythons['tool']} -m pip"
+    python = pythons["tool"]
+    told = (
+        f"for the Python that runs the workers, {python} (RETICULATE_PYTHON): {python} -m pip install absent"
+    )
     assert told in " ".join(said.split()), said
     assert "choose another by the environment variable RETICULATE_PYTHON" in " ".join(said.split())
