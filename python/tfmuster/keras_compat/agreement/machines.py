@@ -6,7 +6,6 @@ a release that rounds or sorts otherwise, need not show in what a call means: it
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
 import os
@@ -17,6 +16,7 @@ from typing import Final
 
 from ...environment import BATCH_NORM_VARIABLE
 from ...system.only_one import machine_name
+from ...system.program_files import MOST_FILES, code_digest, digest, is_comparable
 from ...system.user_code import is_library, user_script
 from ...system.versions import version_of
 from ..process import PROCESS, tell
@@ -65,8 +65,6 @@ _VARIABLES: Final = (
     "JAX_DEFAULT_MATMUL_PRECISION",
     BATCH_NORM_VARIABLE,
 )
-_MOST_FILES: Final = 300
-_MOST_BYTES: Final = 4 << 20
 
 
 @functools.cache
@@ -84,7 +82,7 @@ def agree_on_machines(call: str) -> None:
         return
     PROCESS.machines_agree = True
     files = {f"file {name}": path for name, path in _files()}
-    codes = {name: _code(path) for name, path in files.items()}
+    codes = {name: code_digest(path) for name, path in files.items()}
     versions = {f"package {name}": version for name, version in _versions()}
     variables = {f"variable {name}": os.environ.get(name, "no value") for name in _VARIABLES}
     differences = compare(f"the machines of {call}", {**codes, **versions, **variables}, f"call {call}")
@@ -95,7 +93,7 @@ def agree_on_machines(call: str) -> None:
         if all(value is not None for value, _ in difference.values)
     }
     refuse(f"{call} begins", common)
-    contents = {name: _digest(path.read_bytes()) for name, path in files.items()}
+    contents = {name: digest(path.read_bytes()) for name, path in files.items()}
     for name, difference in compare(f"the files of {call}", contents, f"call {call}").items():
         (value, (first, *_)), *rest = difference.values
         if all(other is not None for other in (value, *(other for other, _ in rest))):
@@ -114,35 +112,9 @@ def _files() -> Iterator[tuple[str, Path]]:
             continue
         if name not in ("__main__", "__mp_main__"):
             found[f"{name.replace('.', '/')}.py"] = Path(path)
-    for name, path in list(found.items())[:_MOST_FILES]:
-        if path.is_file() and path.stat().st_size <= _MOST_BYTES:
+    for name, path in list(found.items())[:MOST_FILES]:
+        if is_comparable(path):
             yield name, path
-
-
-def _code(path: Path) -> str:
-    """Return a digest of what a file does: its code without comments and texts.
-
-    Texts may name what is on one machine only. A script that sets TF_CONFIG must differ.
-    """
-    content = path.read_bytes()
-    if b"TF_CONFIG" in content:
-        return "sets TF_CONFIG"
-    if path.suffix == ".py":
-        try:
-            tree = ast.parse(content)
-        except SyntaxError:
-            # It is being edited, after it was imported.
-            return _digest(content)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                node.value = ""
-        return _digest(ast.dump(tree).encode())
-    lines = [line.strip() for line in content.splitlines()]
-    return _digest(b"\n".join(line for line in lines if line and not line.startswith(b"#")))
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:8]
 
 
 def _versions() -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from ... import __version__
 from ...errors import LaunchError
 from ...options.hints import Hint
 from ...system.interpreter import r_version
+from ...system.program_files import package_digest
 from ...system.versions import installed_versions
 from ...words import Code, Words
 from ..capacity import Capacity
@@ -78,6 +79,7 @@ def _findings(
 
     reached = peer_names(hellos, names)
     usual = {key: _usual(hellos, key) for key in _NAMES}
+    stale = _other_files(hellos)
     for host, hello in hellos.items():
         if fault := hello.get("fault"):
             add(host, **fault)
@@ -89,6 +91,9 @@ def _findings(
                 f"tfmuster {hello['tfmuster']}, here {__version__}",
                 f"install tfmuster {__version__} there",
             )
+        elif hello.get("package") != package_digest():
+            message = f"its files of tfmuster {__version__} are not those here"
+            add(host, "tfmuster-files", message, "install the same tfmuster there as here")
         for key, name in _NAMES.items():
             version = hello["versions"].get(key, usual[key])
             if version != usual[key]:
@@ -98,6 +103,11 @@ def _findings(
                     f"{_has(name, version)}, the others {_has(name, usual[key])}",
                     f"install the same {name} on every host",
                 )
+        for name, other in stale.get(host, {}).items():
+            script = name == next(iter(hello["files"]))
+            sent = Hint("copy", True) if script else Hint("files", name)
+            fix = Words("copy it there, or send that of this machine to all with {}", sent)
+            add(host, "file", f"{name} has other code than on {other}", fix)
         if problem := hello["problem"]:
             add(host, problem["reason"], problem["found"] or problem["message"], _remote_fix(problem))
         if host in tasks and (found := (capacity := Capacity(**hello["capacity"])).excess(tasks[host])):
@@ -119,6 +129,26 @@ def _findings(
                 Words("say how the others reach it: {}", Code(config, config, f"--address {host}=ADDRESS")),
             )
     return findings
+
+
+def _other_files(hellos: Hellos) -> dict[str, dict[str, str]]:
+    """Return for each host the files of the program that are other ones than most hosts have.
+
+    With each is the first of the hosts that have the usual one. What a host does not have is not compared: it
+    may have it elsewhere, as a package.
+    """
+    having: dict[str, dict[str, str]] = {}
+    for host, hello in hellos.items():
+        for name, digest in hello.get("files", {}).items():
+            having.setdefault(name, {})[host] = digest
+    stale: dict[str, dict[str, str]] = {}
+    for name, digests in having.items():
+        ((usual, _),) = Counter(digests.values()).most_common(1)
+        first = next(host for host, digest in digests.items() if digest == usual)
+        for host, digest in digests.items():
+            if digest != usual:
+                stale.setdefault(host, {})[name] = first
+    return stale
 
 
 def _by_host(findings: list[dict[str, str]], key: str) -> str:

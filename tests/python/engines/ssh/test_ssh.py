@@ -91,6 +91,25 @@ class TestFourHosts:
         assert done.returncode == 0, done.stderr
         assert done.stdout.count("hello") == many + 1
 
+    def test_a_stale_file_is_named_before_anything_starts(self, network: Network) -> None:
+        put(network, "train.py", "import layers\nprint('trained with', layers.ACTIVATION)\n")
+        put(network, "layers.py", "ACTIVATION, UNITS = 'relu', 8\n")
+        put(network, "layers.py", "ACTIVATION, UNITS = 'relu', 9\n", on=["node3"])
+        done = network.launch("-H", "node1,node2,node3", "train.py")
+        assert done.returncode == 2
+        assert (
+            "Error: 1 of the 3 hosts can't take part.\n"
+            "  found: node3: layers.py has other code than on node1\n"
+            "  to do: node3: copy it there, or send that of this machine to all with --file layers.py\n"
+        ) in done.stderr
+        assert not (network.work / "runs").exists()
+        (network.work / "train.py").write_text("import layers\nprint('trained with', layers.UNITS)\n")
+        (network.work / "layers.py").write_text("UNITS = 10\n")
+        sent = ["--copy", "--file", "layers.py", "--all-output"]
+        done = network.launch("-H", "node1,node2,node3", *sent, "train.py")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("trained with 10") == 3
+
     @pytest.mark.skipif("FORK_SERVERS" not in os.environ, reason="programs are not forked here")
     def test_forked_programs_are_on_their_machines(self, network: Network) -> None:
         """What support/forks.py does is as true there; see jobs/test_forked_workers.py."""

@@ -5,8 +5,9 @@ connects to the launcher (:mod:`.call_home`). At the other end is :mod:`.proxy`.
 :mod:`tfmuster.net.channel`:
 
 1. The launcher sends the script, if needed, and ``ask``: what to run, and where. The agent answers with
-   ``hello``: versions, the clock, a reserved port, the names of the hosts that can be looked up here, its
-   cores and free memory, and why the program can't run, if it can't.
+   ``hello``: versions, digests of the program's files here and of tfmuster's, the clock, a reserved port, the
+   names of the hosts that can be looked up here, its cores and free memory, and why the program can't run, if
+   it can't.
 2. If the run has files from which its chief continues, the launcher sends ``continue`` to the chief's agent.
    The agent answers with ``shares``: whether it shares the launcher's run directory. If not, the launcher
    sends these files and ``continued``, and the agent answers with ``ready`` when it has them.
@@ -49,6 +50,7 @@ from ....net.channel import FILE, JSON, Frame, message, read_message
 from ....net.ports import held_ports
 from ....system.interpreter import r_version
 from ....system.processes import adopt_orphans, dismiss_guard, start_guard
+from ....system.program_files import package_digest
 from ....system.versions import installed_versions
 from ...capacity import capacity_for
 from ...supervise.time_limits import AGENT_LAST_WORDS, BEAT, SILENT
@@ -140,7 +142,9 @@ class Agent:
             problem = error.to_dict()
         return {
             "tfmuster": __version__,
+            "package": package_digest(),
             "versions": versions,
+            "files": {} if problem else self._work.digests(),
             "time": time.time(),
             "names": known_names(ask["names"], ask["host"]),
             "problem": problem,

@@ -20,17 +20,18 @@ from ....options.hints import Hint
 from ....system.gpus import assign_gpus
 from ....system.interpreter import python_executable
 from ....system.processes import end_job, guard_session, stopped_trees
+from ....system.program_files import code_digest, program_files
 from ....system.worker_environment import worker_environment
 from ....tracking.failure.error_file import note_of
 from ....tracking.lifecycle.preemption import order_to_leave
 from ....tracking.record.layout import read_json
 from ....tracking.run import Run
 from ....words import FACE_VARIABLE, Words
-from ...command import command_of, resolve_command
+from ...command import MODULE, command_of, resolve_command
 from ...supervise.spares import Spares, can_wait
 from ...supervise.time_limits import AGENT_WORKER, BEAT
 from ...supervise.worker_process import Placement, start_process
-from ..files import PIECE, RUN, WORK, Message
+from ..files import PIECE, RUN, SCRIPTS, WORK, Message
 from .outgoing import Outgoing, WorkingFolder
 
 
@@ -93,6 +94,16 @@ class AgentWorker:
         gpus = ask["gpus"]
         self._gpus = assign_gpus(gpus["kinds"], gpus["per_worker"])[gpus["place"]]
         self._command = resolve_command([first, *arguments], python=python_executable())
+
+    def digests(self) -> dict[str, str]:
+        """Return a digest of each file of the program that is this machine's own: none if they were sent."""
+        interpreter, *words = self._command
+        script = (
+            words[1].replace(".", "/") + ".py" if words[:1] == [MODULE] else next(iter(words), interpreter)
+        )
+        if self._sent or not script.lower().endswith(SCRIPTS):
+            return {}
+        return {name: code_digest(path) for name, path in program_files(Path(script)).items()}
 
     def run(self, job: Message, guard: subprocess.Popen[bytes], trouble: TfmusterError | None) -> int:
         """Run the worker to its end and send its results. Return its exit code, negative for a signal.

@@ -9,6 +9,7 @@ import pytest
 
 from tfmuster import __version__
 from tfmuster.launcher.remote.host_checks import clock_warnings, hosts_error, peer_names
+from tfmuster.system.program_files import package_digest
 from tfmuster.system.versions import installed_versions
 from tfmuster.words import speaking
 
@@ -25,6 +26,7 @@ def hello(**more: Any) -> dict[str, Any]:
     names = {"a": ["a"], "b": ["b"], "c": ["c"]}
     return {
         "tfmuster": __version__,
+        "package": package_digest(),
         "versions": versions,
         "ahead": 0.1,
         "names": names,
@@ -60,6 +62,30 @@ class TestAnswers:
             "keras-version",
             "tfmuster-version",
         ]
+
+    def test_files_are_compared_with_what_most_have(self) -> None:
+        files = {"train.py": "1", "layers.py": "2"}
+        stale = hello(files={**files, "train.py": "9", "layers.py": "8", "only_here.py": "3"})
+        error = hosts_error({"a": hello(files=files), "b": stale, "c": hello(files=files)}, NAMES)
+        assert str(error) == (
+            "1 of the 3 hosts can't take part.\n"
+            "  found: b: train.py has other code than on a\n"
+            "         b: layers.py has other code than on a\n"
+            "  to do: b: copy it there, or send that of this machine to all with --copy\n"
+            "         b: copy it there, or send that of this machine to all with --file layers.py"
+        )
+
+    def test_of_two_the_second_is_named(self) -> None:
+        hellos = {"a": hello(files={"train.py": "1"}), "b": hello(files={"train.py": "2"})}
+        assert "b: train.py has other code than on a" in str(hosts_error(hellos, NAMES))
+
+    def test_two_checkouts_have_one_version(self) -> None:
+        error = hosts_error({"a": hello(), "b": hello(package="0123")}, NAMES)
+        assert str(error) == (
+            "1 of the 2 hosts can't take part.\n"
+            f"  found: b: its files of tfmuster {__version__} are not those here\n"
+            "  to do: b: install the same tfmuster there as here"
+        )
 
     def test_the_best_name_that_all_know(self) -> None:
         other = hello(names={"a": ["a"], "b": ["b"], "c": ["10.0.0.3"]})
