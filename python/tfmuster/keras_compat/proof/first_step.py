@@ -90,6 +90,8 @@ class Proof:
         self._rows = 0
         #: The gradients of the workers' step, and of that of one process.
         self._record, self._record_alone = GradientRecord(), GradientRecord()
+        #: The step of one process, and the types of the batch for which it was traced.
+        self._alone: tuple[Tensors, Any] | None = None
         self._variables = Variables()
         self._before: dict[int, tf.Tensor] = {}
         self._metrics_before: list[Array] = []
@@ -152,6 +154,9 @@ class Proof:
             self._rows, self.looks_again = self._rows or rows, first
         else:
             self.due = True
+        if not (stands and self.looks_again):
+            # What it holds may be as large as the model, too; and a step that is made anew is another one.
+            self._alone = None
         return stands
 
     def _proven(
@@ -217,7 +222,7 @@ class Proof:
             return Verdict(f"the workers can't give each other its batch ({type(error).__name__})")
         try:
             # A trace on the first worker alone would draw numbers that the others do not.
-            alone, verdict = self._traced_alone(absent_to_none(types)), Verdict()
+            alone, verdict = self._step_alone(absent_to_none(types)), Verdict()
         except Exception as error:
             alone, verdict = None, _of_failure(error)
         if alone is not None and worker_of(self._strategy)[0] == 0:
@@ -226,6 +231,12 @@ class Proof:
             else:
                 verdict = self._compared(alone, absent_to_none(batch), outputs, metrics)
         return verdict.of_first(self._strategy)
+
+    def _step_alone(self, types: Tensors) -> Any:
+        """Return the step of one process; a smaller batch of the same type has that of the first batch."""
+        if self._alone is None or self._alone[0] != types:
+            self._alone = types, self._traced_alone(types)
+        return self._alone[1]
 
     def _traced_alone(self, types: Tensors) -> Any:
         """Return the step of one process, traced with the numbers that Python drew for the workers' step."""
