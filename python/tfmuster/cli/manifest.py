@@ -172,7 +172,19 @@ _provider = all_of(
     ),
     option(
         "--ssh-from CIDR",
-        "Also allow ssh from these addresses, such as 203.0.113.7/32. Default: from none.",
+        "Also allow ssh from these addresses, such as 203.0.113.7/32. Without it, the script can't "
+        "start the program. Default: from none.",
+    ),
+    option(
+        "--hours N",
+        "Delete the machines after this many hours, whatever happens.",
+        WholeNumber(1, 2880),
+        default=GceMachines.hours,
+    ),
+    option(
+        "--spot",
+        "Rent spot machines, which are cheaper and can be reclaimed; the job then writes a checkpoint. "
+        "Default: rent others.",
     ),
 )
 
@@ -181,7 +193,7 @@ _provider = all_of(
 @_provider
 @option("--zone ZONE", "Rent the machines in this zone, such as europe-west2-a.", required=True)
 @option("--project PROJECT", "Rent them for this project. Default: that of gcloud.")
-@option("--network NETWORK", "Connect them to this network.", default=GceMachines.network)
+@option("--network NETWORK", "Connect them to this network. Default: to one of their own.")
 @option("--machine-type TYPE", "Rent machines of this type.", default=GceMachines.machine_type)
 @option(
     "--image-family FAMILY",
@@ -201,7 +213,7 @@ _provider = all_of(
     default=GceMachines.accelerators,
 )
 def gce(**settings: Any) -> None:
-    """Print the gcloud commands that create machines for a job. Nothing is sent anywhere.
+    """Print a script that rents machines by gcloud, runs a job, and deletes them. Nothing is sent anywhere.
 
     \b
     tfmuster manifest gce -n 4 --zone europe-west2-a --source https://example.org/tfmuster.tar.gz
@@ -220,7 +232,7 @@ def gce(**settings: Any) -> None:
 @option("--subnet SUBNET", "Put the machines into this subnet. Default: that of aws.")
 @option("--vpc VPC", "Take the subnet from this VPC. Default: the default VPC.")
 def ec2(**settings: Any) -> None:
-    """Print the aws commands that create machines for a job. Nothing is sent anywhere.
+    """Print a script that rents machines by aws, runs a job, and deletes them. Nothing is sent anywhere.
 
     \b
     tfmuster manifest ec2 -n 4 --key-name me --ssh-from 203.0.113.7/32 \\

@@ -19,8 +19,9 @@ REST = (
         f"tests/python/jobs/test_{name}.py"
         for name in (
             *("batch", "collectives", "gathers", "jax", "join", "notebook", "one_server", "port_guard"),
-            *("preemption", "r_scripts", "rendezvous", "rendezvous_flood", "rendezvous_network", "restarts"),
-            *("several_fits", "sum_bits", "supervisor", "tuning", "unattended", "warm", "warm_workers"),
+            *("preemption", "r_scripts", "rendezvous", "rendezvous_flood", "rendezvous_network"),
+            *("rented_machines", "restarts", "several_fits", "sum_bits", "supervisor", "tuning"),
+            *("unattended", "warm", "warm_workers"),
         )
     ),
     *(

@@ -1,9 +1,12 @@
 """Write a bash script that rents machines for a job, from Google Compute Engine or Amazon EC2.
 
 The script is only printed. You read it, change it if needed, and run it. It starts machines with R, Python
-and tfmuster, allows connections to TensorFlow's ports only between them, and writes a cluster file with their
-addresses. For SkyPilot, which rents machines of many providers, it is a task file, and the machines have
-Python alone. Every value is checked, and the templates of ``templates/`` quote it for the shell.
+and tfmuster, allows connections only between them, and writes a cluster file with their addresses. Then it
+runs a program on them, and it deletes them: all that costs money has a mark, by which it is found even if the
+answer to a command was lost.
+
+For SkyPilot, which rents machines of many providers, it is a task file, and the machines have Python alone.
+Every value is checked, and the templates of ``templates/`` quote it for the shell.
 """
 
 from __future__ import annotations
@@ -86,6 +89,10 @@ class ProviderMachines(Machines):
 
     #: The provider's Debian 12.
     PLAIN_IMAGE: ClassVar[str] = ""
+    #: The command that succeeds on a spot machine when it is about to be reclaimed; see `--notice-command`.
+    NOTICE: ClassVar[str]
+    #: Whether machines limit their time themselves, since the provider has no such limit.
+    SHUTS_DOWN: ClassVar[bool] = False
 
     machine_type: str
     #: An image with Debian or a derivative, and Python 3.10 to 3.12.
@@ -93,6 +100,10 @@ class ProviderMachines(Machines):
     disk_gb: int = 50
     #: Network, in CIDR notation, from which ssh is allowed. By default, no rule allows ssh.
     ssh_from: str | None = None
+    #: After how many hours the machines are deleted.
+    hours: int = 24
+    #: Whether to rent spot machines, which are cheaper and can be reclaimed at any time.
+    spot: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,11 +126,11 @@ class ProviderMachines(Machines):
 
     def startup_script(self) -> str:
         """Return the script that each machine runs as root, to install R, Python and tfmuster."""
-        return _filled("startup.sh", self, packages=DEBIAN_PACKAGES)
+        return _filled("startup.sh", self, packages=DEBIAN_PACKAGES, shuts_down=self.SHUTS_DOWN)
 
     def script(self) -> str:
         """See :class:`Machines`."""
-        return _filled(self.TEMPLATE, self, startup=self.startup_script())
+        return _filled(self.TEMPLATE, self, startup=self.startup_script(), NOTICE=self.NOTICE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,12 +138,17 @@ class GceMachines(ProviderMachines):
     """Google Compute Engine machines; see ``tfmuster manifest gce --help``."""
 
     TEMPLATE, PLAIN_IMAGE = "gce.sh", "debian-12"
+    NOTICE = (
+        'curl -sf -H "Metadata-Flavor: Google" '
+        "http://metadata.google.internal/computeMetadata/v1/instance/preempted | grep -q TRUE"
+    )
 
     zone: str
     machine_type: str = "e2-standard-4"
     image: str = PLAIN_IMAGE
     image_project: str = "debian-cloud"
-    network: str = "default"
+    #: A network that is there. By default, the job gets one of its own.
+    network: str | None = None
     project: str | None = None
     accelerator: str | None = None
     accelerators: int = 1
@@ -145,6 +161,13 @@ class Ec2Machines(ProviderMachines):
     TEMPLATE = "ec2.sh"
     #: Debian's name for its newest image: https://wiki.debian.org/Cloud/AmazonEC2Image
     PLAIN_IMAGE = "resolve:ssm:/aws/service/debian/release/12/latest/amd64"
+    NOTICE = (
+        'token=$(curl -sfX PUT -H "X-aws-ec2-metadata-token-ttl-seconds: 60" '
+        "http://169.254.169.254/latest/api/token) && "
+        'curl -sf -H "X-aws-ec2-metadata-token: $token" '
+        "http://169.254.169.254/latest/meta-data/spot/instance-action"
+    )
+    SHUTS_DOWN = True
 
     machine_type: str = "m6i.xlarge"
     image: str = PLAIN_IMAGE

@@ -3,6 +3,10 @@ set -euo pipefail
 if [ -e /opt/tfmuster/ready ]; then
   exit 0
 fi
+{% if shuts_down %}
+# The machine is deleted when it shuts down.
+shutdown -h +{{ 60 * hours }}
+{% endif %}
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
 apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends \
