@@ -177,7 +177,7 @@ _provider = all_of(
     ),
     option(
         "--hours N",
-        "Delete the machines after this many hours, whatever happens.",
+        "Remove the machines after this many hours, whatever happens.",
         WholeNumber(1, 2880),
         default=GceMachines.hours,
     ),
