@@ -6,7 +6,8 @@
 #'
 #' @param model A Keras model.
 #' @param path Path of the file: `.keras`, `.h5`, or no suffix for a SavedModel folder. An existing model
-#'   there is replaced. Default: `model.keras` in the run directory of the job, where [run_model()] looks.
+#'   there is replaced. Default: `model.keras` in the run directory of the job, where [run_model()] looks;
+#'   without a launcher, beside the script.
 #' @param strategy The strategy. Default: the one of the model.
 #' @param format `".keras"` or `".h5"`.
 #' @param data A raw vector, or base64 text of it.

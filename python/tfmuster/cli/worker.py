@@ -7,7 +7,13 @@ from pathlib import Path
 
 import click
 
-from ..environment import KERAS_COMPAT_VARIABLE, LARGEST_SEED, SEED_VARIABLE, START_TIMEOUT_VARIABLE
+from ..environment import (
+    CHECKPOINT_DIR_VARIABLE,
+    KERAS_COMPAT_VARIABLE,
+    LARGEST_SEED,
+    SEED_VARIABLE,
+    START_TIMEOUT_VARIABLE,
+)
 from ..words import FACE_VARIABLE
 from .parameters import ENDS_AT_PROGRAM, WholeNumber, option, program_argument, row_option
 
@@ -27,6 +33,11 @@ from .parameters import ENDS_AT_PROGRAM, WholeNumber, option, program_argument, 
     "TFMUSTER_SEED, else the tasks agree on one when they meet.",
     WholeNumber(0, LARGEST_SEED),
 )
+@option(
+    "--run-dir DIR",
+    "Keep checkpoints, and models that are saved without a path, in this directory. Default: "
+    "TFMUSTER_CHECKPOINT_DIR, else beside the script.",
+)
 @option("--no-keras-compat", "Do not patch Keras 3. Default: patch it.")
 @program_argument()
 def worker(
@@ -34,6 +45,7 @@ def worker(
     base_port: int | None,
     start_timeout: float | None,
     seed: int | None,
+    run_dir: str | None,
     no_keras_compat: bool,
     program: tuple[str, ...],
 ) -> int:
@@ -68,7 +80,8 @@ def worker(
             reason="no-engine",
         )
     environment = {FACE_VARIABLE: "shell", **os.environ, **gpus_here()}
-    settings = {START_TIMEOUT_VARIABLE: start_timeout, SEED_VARIABLE: seed}
+    folder = run_dir and os.path.abspath(run_dir)
+    settings = {START_TIMEOUT_VARIABLE: start_timeout, SEED_VARIABLE: seed, CHECKPOINT_DIR_VARIABLE: folder}
     environment |= {variable: str(value) for variable, value in settings.items() if value is not None}
     if task is not None:
         environment |= task_variables(task, environment)

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import orjson
 
@@ -26,6 +27,7 @@ from ..environment import (
 from ..errors import ClusterError, TfmusterError
 from ..options.hints import Hint
 from ..system.say import say
+from ..system.user_code import script_folder
 from .findings import Findings
 from .rules import examine_document
 from .spec import TRAINING, Cluster, Task, checked_cluster, checked_task, raise_or_warn, training_tasks
@@ -151,6 +153,11 @@ def current_task(environ: Mapping[str, str] | None = None) -> Task | None:
         error.message = error.message.replace(described, variable, 1)
         error.fix = f"{error.fix}; or unset TF_CONFIG" if error.fix else "or unset TF_CONFIG"
         raise
+
+
+def folder_without_run() -> Path | None:
+    """Return where a task without a run directory keeps its files; None outside of a cluster."""
+    return None if current_task() is None else script_folder()
 
 
 def note_if_too_long(text: str, findings: Findings) -> None:

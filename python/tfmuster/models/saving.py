@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..environment import RUN_DIR_VARIABLE
+from ..cluster.tf_config import folder_without_run
+from ..environment import CHECKPOINT_DIR_VARIABLE, RUN_DIR_VARIABLE
 from ..errors import ModelError
 from ..keras_compat.process import is_chief
 from ..keras_compat.saving import forget_copy, saved_everywhere
@@ -55,7 +56,8 @@ def save_model(
     path : str or Path, optional
         Path that ends in ``.keras``, ``.h5``, or ``.hdf5``; without a suffix, a SavedModel folder for
         serving. An existing model there is replaced. Default: ``model.keras`` in the run directory of the
-        job, where ``Run.model()`` looks.
+        job, where ``Run.model()`` looks; without a launcher, in ``TFMUSTER_CHECKPOINT_DIR`` or beside the
+        script.
     strategy : tf.distribute.Strategy, optional
         Strategy that decides which worker is the chief. Default: the model's own.
 
@@ -128,8 +130,8 @@ def _not_writable(target: Path, error: OSError, what: str = "model") -> ModelErr
 
 
 def _path_in_run() -> Path:
-    run = os.environ.get(RUN_DIR_VARIABLE)
-    if not run:
+    run = os.environ.get(RUN_DIR_VARIABLE) or os.environ.get(CHECKPOINT_DIR_VARIABLE) or folder_without_run()
+    if run is None:
         raise ModelError(
             Words("Outside of a job, {} needs a path.", Code("save_model", "model_to_file")),
             fix=Words(

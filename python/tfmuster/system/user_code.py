@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import threading
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
@@ -82,6 +83,11 @@ def user_script() -> str | None:
         return _short(script)
     path = getattr(sys.modules.get("__main__"), "__file__", None)
     return _short(path) if path is not None and path.endswith(".py") and not LIBRARY.search(path) else None
+
+
+def script_folder() -> Path:
+    """Return the folder of the script that Python or R runs; in a session the working directory."""
+    return Path(user_script() or "x").absolute().parent
 
 
 def runs_a_verb() -> bool:

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import orjson
 import psutil
 
+from ..cluster.tf_config import folder_without_run
 from ..environment import CHECKPOINT_DIR_VARIABLE, UNPACKED_GB_VARIABLE
 from ..errors import CheckpointError, TfmusterWarning
 from ..system.archives import TooLargeError, check_zip
@@ -53,12 +54,14 @@ _NO_FIELDS: Final[Fields] = {}
 def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
     """Return the folder, otherwise ``checkpoints`` in ``TFMUSTER_CHECKPOINT_DIR`` or in the run directory.
 
+    A worker that no launcher has started has none; its checkpoints are beside its script.
+
     Raises CheckpointError if the process is not part of a job either (reason ``no-folder``).
     """
     if folder is not None:
         return Path(folder)
-    place = place_of_job()
-    if not place:
+    place = place_of_job() or folder_without_run()
+    if place is None:
         raise CheckpointError(
             "Outside of a job, checkpoints need a folder.",
             fix=Words(

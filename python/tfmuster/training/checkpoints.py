@@ -37,8 +37,9 @@ def checkpoint_callback(
     ----------
     folder : path, optional
         Folder of the checkpoints. Default: ``checkpoints`` in the run directory of the job, or in
-        ``TFMUSTER_CHECKPOINT_DIR`` if that is set. Each ``fit`` needs a separate folder, so further
-        callbacks of the same program use ``checkpoints-2`` and so on.
+        ``TFMUSTER_CHECKPOINT_DIR`` if that is set. Without a launcher, as under ``mpirun ... tfmuster
+        worker``: ``checkpoints`` beside the script, from which the same program continues. Each ``fit`` needs
+        a separate folder, so further callbacks of the same program use ``checkpoints-2`` and so on.
     every : int, "epoch" or None
         Write after this many steps, after each epoch, or only on a shutdown signal.
     keep : int

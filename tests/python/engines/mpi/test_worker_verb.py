@@ -179,3 +179,41 @@ def test_ranks_on_several_machines_train(network: Network) -> None:
     weights = re.findall("replicas 3 weights ([0-9.]+)", said)
     assert len(weights) == 3
     assert len(set(weights)) == 1
+
+
+@needs_open_mpi
+@pytest.mark.parametrize("given", [(), ("--run-dir", "kept")], ids=["beside the script", "run-dir"])
+def test_a_program_continues_from_its_checkpoints(tmp_path: Path, given: tuple[str, ...]) -> None:
+    """The same program as under a launcher, which gives it a run directory."""
+    (tmp_path / "own").mkdir()
+    write(
+        tmp_path / "own",
+        "train.py",
+        "import os, sys, keras, numpy as np, tfmuster",
+        "strategy = tfmuster.strategy('multi_worker_mirrored')",
+        "keras.utils.set_random_seed(1)",
+        "class Fail(keras.callbacks.Callback):",
+        "    def on_epoch_end(self, epoch, logs=None):",
+        "        if 'fail' in sys.argv and epoch == 1: os._exit(3)",
+        "x = np.arange(32.0).reshape(16, 2) / 32",
+        "with strategy.scope():",
+        "    model = keras.Sequential([keras.layers.Dense(1)])",
+        "    model.compile('sgd', 'mse')",
+        "    saving = tfmuster.checkpoint_callback()",
+        "    model.fit(x, x[:, :1], batch_size=8, epochs=3, verbose=0, callbacks=[saving, Fail()])",
+        "path = tfmuster.save_model(model)",
+        "print('WEIGHTS', model.get_weights()[0].ravel().tolist(), path)",
+    )
+    place = tmp_path / "kept" if given else tmp_path / "own"
+    run = ("mpirun.openmpi", "-np", 2, *WORKER, *given, "--", "own/train.py")
+    failed = mpirun(*run, "fail", cwd=tmp_path)
+    assert failed.returncode not in (0, None)
+    assert len(list((place / "checkpoints").glob("*"))) >= 2
+    done = mpirun(*run, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "tfmuster: resumes after step 4: epoch 3, step 0" in done.stderr
+    assert str(place / "model.keras") in done.stdout
+    weights = re.findall(r"WEIGHTS (\[.*?\])", done.stdout)
+    # Those of a training that nothing has interrupted.
+    whole = mpirun(*run[:3], *WORKER, "--run-dir", "other", "--", "own/train.py", cwd=tmp_path)
+    assert weights == re.findall(r"WEIGHTS (\[.*?\])", whole.stdout) and len(weights) == 2
