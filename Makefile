@@ -24,7 +24,7 @@ R_SOURCES   := DESCRIPTION NAMESPACE $(wildcard R/*.R man/*.Rd)
 
 .PHONY: help train test test-all test-fast test-unit test-r-fast test-r test-keras3 test-parity lint lint-files lint-python \
   lint-imports lint-docs lint-r types man site check coverage bench accuracy matrix seams \
-  wheel clean
+  docker-requirements wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ matrix: .stamps/system-run ## the Keras tests on the oldest, a middle and the ne
 
 seams: .stamps/system-run ## the names that tfmuster needs of Keras and TensorFlow, in their newest releases and nightly builds
 	bash scripts/seams.sh
+
+docker-requirements: .stamps/dev ## take new releases of Python's packages into the image of docker/
+	bash scripts/docker-requirements.sh
 
 wheel: .stamps/dev ## the Python package with compiled libraries, into dist/
 	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m build --no-isolation

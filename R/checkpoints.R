@@ -10,9 +10,9 @@
 #' signal. [run_resume()] resumes there. A second signal ends a worker at once.
 #'
 #' @param folder Folder of the checkpoints. Default: `checkpoints` in the run directory of the job, or in
-#'   `TFMUSTER_CHECKPOINT_DIR` if that is set. Without a launcher, as under `mpirun ... tfmuster worker`, it is
-#'   beside the script, and the same program continues from there. Further callbacks of the same program use
-#'   `checkpoints-2` and so on, because each `fit` needs a folder of its own.
+#'   `TFMUSTER_CHECKPOINT_DIR` if that is set. Without a launcher, as under `mpirun ... tfmuster worker`, it
+#'   is beside the script, and the same program continues from there. Further callbacks of the same program
+#'   use `checkpoints-2` and so on, because each `fit` needs a folder of its own.
 #' @param every Write after this many steps, after each `"epoch"`, or, with `NULL`, only on a
 #'   shutdown signal.
 #' @param keep Number of checkpoints to keep, at least 2, because the newest may be damaged.

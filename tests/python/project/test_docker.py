@@ -7,13 +7,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from support.launching import beside_python
 from support.paths import ROOT
 from tfmuster.launcher.manifests.rented_machines import DEBIAN_PACKAGES
 
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
-PYPROJECT = ROOT / "pyproject.toml"
+tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 HADOLINT = beside_python("hadolint")
 
@@ -44,20 +46,47 @@ def test_python_and_numpy_are_those_of_the_tests() -> None:
     text = DOCKERFILE.read_text()
     numpy = re.search(r'packages\+=\("(numpy[^"]+)"\)', (ROOT / "scripts" / "python.sh").read_text())
     assert numpy
-    assert text.count(numpy[1]) == text.count("pip install") == 2
-    assert re.search(r"^FROM python:3\.11-slim-bookworm$", text, re.M)
-    extra = re.search(r'^tensorflow = \["(tensorflow[^"]+)", "(keras[^"]+)", ', PYPROJECT.read_text(), re.M)
-    assert extra
-    assert f"ARG TENSORFLOW={extra[1]}\nARG KERAS={extra[2]}\n" in text
+    assert re.search(r"^ARG PYTHON=python:3\.11-slim-bookworm$", text, re.M)
+    for name in ("requirements.txt", "requirements-cuda.txt"):
+        assert Requirement(numpy[1]).specifier.contains(pinned(name)["numpy"])
+
+
+def pinned(name: str) -> dict[str, str]:
+    """The packages of a file of requirements, with their versions; each has hashes."""
+    packages = (DOCKERFILE.parent / name).read_text().replace("\\\n", "").splitlines()
+    assert all(re.fullmatch(r"[\w.-]+==\S+( +--hash=sha256:[0-9a-f]{64})+", line) for line in packages)
+    return dict(line.split()[0].split("==") for line in packages)
+
+
+@pytest.mark.parametrize("extra", ["tensorflow", "cuda"])
+def test_the_image_has_what_the_package_needs(extra: str) -> None:
+    packages = pinned("requirements.txt" if extra == "tensorflow" else f"requirements-{extra}.txt")
+    project = PYPROJECT["project"]
+    for text in (*project["dependencies"], *project["optional-dependencies"][extra]):
+        needed = Requirement(text)
+        assert needed.specifier.contains(packages[needed.name.lower()]), text
+    assert ("nvidia-nccl-cu12" in packages) == (extra == "cuda")
+
+
+def test_what_builds_the_wheel_is_installed_by_hash() -> None:
+    build = PYPROJECT
+    hook = build["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["dependencies"]
+    packages = pinned("requirements-build.txt")
+    for needed in map(Requirement, (*build["build-system"]["requires"], *hook)):
+        assert needed.specifier.contains(packages[needed.name.lower()])
+
+
+def test_packages_are_installed_by_hash_or_are_our_own() -> None:
+    installed = re.findall(r"pip install ([^\n]+)", DOCKERFILE.read_text())
+    assert len(installed) == 3
+    assert all(
+        "--require-hashes" in line or line.endswith("--no-deps /wheels/*.whl \\") for line in installed
+    )
 
 
 def test_the_context_has_what_the_packages_are_made_of() -> None:
-    kept = {
-        line[1:]
-        for line in (DOCKERFILE.parent / "Dockerfile.dockerignore").read_text().splitlines()
-        if line[:1] == "!"
-    }
-    assert all((ROOT / name).exists() for name in kept)
+    kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"}
+    assert all(list(ROOT.glob(name)) for name in kept)
     needed = {
         "DESCRIPTION",
         "NAMESPACE",
@@ -68,6 +97,7 @@ def test_the_context_has_what_the_packages_are_made_of() -> None:
         "pyproject.toml",
         "README.md",
         "LICENSE",
+        "docker/requirements*.txt",
     }
     assert needed <= kept
 
