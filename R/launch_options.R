@@ -46,15 +46,15 @@ on_local <- function(isolated = FALSE, warm = FALSE, oversubscribe = FALSE) {
 #' @param min_workers With hosts and `max_restarts`: continue with N or more workers if hosts are lost. They
 #'   make the same updates, with the same global batches. The next restart takes all hosts that are back.
 #'   Default: all.
-#' @param rejoin_timeout With `min_workers`: wait this long at a restart for a lost host to come back.
-#'   Default: 30.
+#' @param rejoin_timeout With hosts and `max_restarts`: wait this long at a restart for a lost host to come
+#'   back. Default: 120, or 30 with `min_workers`.
 #' @param grow With `min_workers`: look this often for hosts that are back or new, and continue with them from
 #'   a new checkpoint, with at most `workers` workers. Default: never.
 #' @rdname on_local
 #' @export
 on_ssh <- function(hosts = NULL, copy = FALSE, files = character(), remote_python = NULL, trust_hosts = FALSE,
                    fetch_limit = 2048, warm = FALSE, oversubscribe = FALSE, hosts_from = NULL,
-                   min_workers = NULL, rejoin_timeout = 30, grow = NULL) {
+                   min_workers = NULL, rejoin_timeout = NULL, grow = NULL) {
   new_on("ssh", list(
     hosts = hosts, copy = copy, files = files, remote_python = remote_python, trust_hosts = trust_hosts,
     fetch_limit = fetch_limit, warm = warm, oversubscribe = oversubscribe, hosts_from = hosts_from,

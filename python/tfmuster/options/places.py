@@ -205,11 +205,12 @@ class Ssh(OnHosts):
         more="They make the same updates, with the same global batches. The next restart takes all hosts "
         "that are back.",
     )
-    rejoin_timeout: float = option(
+    rejoin_timeout: float | None = option(
         LIMIT,
         group=FAILURES,
-        default=30.0,
-        help="With {min_workers}: wait this long at a restart for a lost host to come back. Default: 30.",
+        default=None,
+        help="With hosts and {max_restarts}: wait this long at a restart for a lost host to come back. "
+        "Default: 120, or 30 with {min_workers}.",
         else_ignored=True,
     )
     grow: float | None = option(

@@ -22,6 +22,11 @@ from ..supervise.restarts import Attempt
 #: What is found of a host that may be lost, and not only wrongly set up.
 _LOST: Final = ("unreachable", "no-sshd", "name-unknown", "busy", "no-agent")
 _PAUSE_SECONDS: Final = 1.0
+#: How long a restart waits for lost hosts: without all of them the job ends, or it may go on with the others.
+_REJOIN_SECONDS: Final = 120.0
+_REJOIN_OR_LEAVE_OUT_SECONDS: Final = 30.0
+#: How often it says so.
+_SAY_SECONDS: Final = 10.0
 #: How long the discovery command may take, in seconds.
 _ANSWER_SECONDS: Final = 30.0
 
@@ -35,7 +40,9 @@ class Membership:
     """Chooses the tasks of each attempt of a job. `hosts` are those at the start."""
 
     def __init__(self, where: Ssh, hosts: Sequence[Host], job: Job) -> None:
-        self._least, self._seconds, self._every = where.min_workers, where.rejoin_timeout, where.grow
+        self._least, self._every = where.min_workers, where.grow
+        usual = _REJOIN_SECONDS if self._least is None else _REJOIN_OR_LEAVE_OUT_SECONDS
+        self._seconds = usual if where.rejoin_timeout is None else where.rejoin_timeout
         self._command = where.hosts_from
         self._hosts = hosts
         self._job, self._all = job, len(job.kinds)
@@ -61,11 +68,12 @@ class Membership:
             raise _unfitting(Words("{} with a chief, an evaluator or parameter servers", Hint("min_workers")))
 
     def start(self, attempt: Attempt, run: Callable[[Sequence[Task]], _Result]) -> _Result:
-        """Run an attempt with all hosts or, if hosts of a restart do not come back, with the others.
+        """Run an attempt with all hosts or, if hosts of a restart do not come back, maybe with the others.
 
         Raises LaunchError if a host can't take part, the hosts can't be discovered, or too few are left.
         """
         until = time.monotonic() + self._seconds
+        next_word = 0.0
         while True:
             last = not attempt.number or time.monotonic() >= until
             try:
@@ -81,10 +89,14 @@ class Membership:
                 if attempt.number and self._leaves_out_new(error):
                     continue
                 lost = _lost_hosts(error)
-                if not attempt.number or not lost or (self._least is None and self._command is None):
+                if not attempt.number or not lost:
                     raise
                 if last or lost <= self._gone:
                     return run(self._others(tasks, lost, error))
+                if (now := time.monotonic()) >= next_word:
+                    next_word = now + _SAY_SECONDS
+                    who, seconds = ", ".join(sorted(lost)), max(0.0, until - now)
+                    say(f"tfmuster: waiting for {who} to come back, at most {seconds:.0f} s more")
                 time.sleep(_PAUSE_SECONDS)
             else:
                 self._gone.clear()

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...environment import MAX_RESTARTS_VARIABLE, RESTART_VARIABLE, TOKEN_VARIABLE, grace
+from ...errors import LaunchError
 from ...system.process_end import SHUTDOWN
 from ...system.say import say
 from ...tracking.failure.failure import Failure
@@ -84,7 +85,11 @@ def with_restarts(
                 # The next attempt did not start, so this one was the last.
                 state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
                 record_end(run.path, state, survived.to_dict() if survived else None)
-            raise
+            if survived is None or not isinstance(error, LaunchError):
+                raise
+            # The call was right, as its first attempt shows. What has ended the job is that failure.
+            say(f"tfmuster: no restart: {error}")
+            return run, survived
     return run, failure
 
 

@@ -256,8 +256,29 @@ def test_too_few_hosts_are_named(network: Network, tmp_path: Path) -> None:
     finally:
         network.repair()
         network.drop_logins("node2")
-    assert process.returncode == 2, errors
-    assert "Too few workers are left.\n  found: 1 of 2; 2 are needed (min_workers); lost: node2" in errors
+    assert process.returncode == 1, errors
+    assert "tfmuster: no restart: Too few workers are left.\n  found: 1 of 2; 2 are needed" in errors
+    assert "(min_workers); lost: node2" in errors
+    assert re.search(r"\n\nworker 1 on node2 failed: .*nothing heard for", errors)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_host_that_is_away_for_a_while_is_waited_for(
+    network: Network, tmp_path: Path, undisturbed: Path
+) -> None:
+    training = Training(network, tmp_path, 2, "-H", "node1,node2", "--max-restarts", 2, shared=False)
+    try:
+        training.wait_for("node1", "node2")
+        network.cut("node2")
+        time.sleep(25)
+        network.connect("node2")
+        network.drop_logins("node2")
+        said, errors = training.finish(undisturbed)
+        assert re.search(r"tfmuster: waiting for node2 to come back, at most \d+ s more\n", errors)
+        assert said.count("resumes after step") == 1
+    finally:
+        training.clear("node2")
 
 
 @pytest.mark.parametrize(

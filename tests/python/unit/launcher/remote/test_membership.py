@@ -99,6 +99,41 @@ def test_a_new_host_that_can_not_take_part_is_left_out_for_good(
         member.start(Attempt(2, 3), unfit_later)
 
 
+def test_a_restart_waits_for_a_lost_host_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tfmuster.launcher.remote.membership._PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("tfmuster.launcher.remote.membership._SAY_SECONDS", 0.02)
+    tries = []
+
+    def run(tasks: Sequence[Task]) -> list[str]:
+        tries.append(names(tasks))
+        if len(tries) < 6:
+            raise refusal([finding("node2", "unreachable")], len(tasks))
+        return names(tasks)
+
+    member = Membership(Ssh(hosts="node1,node2"), NODES[:2], Job(command=["x.py"], workers=2, max_restarts=3))
+    assert member.start(Attempt(1, 3), run) == ["node1", "node2"]
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "tfmuster: waiting for node2 to come back, at most 120 s more"
+    assert 1 < len(said) < 5
+    # At the start nobody is waited for.
+    tries.clear()
+    with pytest.raises(LaunchError, match="unreachable on node2"):
+        member.start(Attempt(0, 3), run)
+    assert len(tries) == 1
+
+
+def test_nobody_is_waited_for_who_is_up_and_wrongly_set_up() -> None:
+    def run(tasks: Sequence[Task]) -> list[str]:
+        raise refusal([finding("node2", "no-tensorflow"), finding("node1", "unreachable")], len(tasks))
+
+    member = Membership(Ssh(hosts="node1,node2"), NODES[:2], Job(command=["x.py"], workers=2, max_restarts=3))
+    member.start(Attempt(0, 3), names)
+    with pytest.raises(LaunchError, match="no-tensorflow on node2"):
+        member.start(Attempt(1, 3), run)
+
+
 @pytest.mark.parametrize(
     ("hosts", "found"),
     [
