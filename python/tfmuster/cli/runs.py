@@ -107,7 +107,7 @@ def _found(name: str | None, folder: str | None, *, changes: bool) -> Run:
 )
 def list_runs(folder: str | None, everywhere: bool, as_json: bool, **wanted: Any) -> None:
     """List runs, newest first: those in the folder runs or, if it has none, yours in all folders."""
-    from ..tracking.record.recording import unreadable
+    from ..tracking.record.recording import Documents
     from ..tracking.show.listing import newest_runs, run_columns
     from ..tracking.show.summary import glance_row
 
@@ -127,10 +127,11 @@ def list_runs(folder: str | None, everywhere: bool, as_json: bool, **wanted: Any
             there = dict.fromkeys(str(run.status()["state"]) for run in others)
             click.echo(visible(f"The states of those that are there: {', '.join(there)}"), err=True)
         return
-    _print_table(run_columns(chosen, paths=everywhere))
-    for run in chosen:
-        if odd := unreadable(run.path):
-            click.echo(visible(f"{run.name}: can't read {odd}"), err=True)
+    documents = [Documents(run.path) for run in chosen]
+    _print_table(run_columns(documents, paths=everywhere))
+    for each in documents:
+        if odd := each.unreadable():
+            click.echo(visible(f"{each.run_dir.name}: can't read {odd}"), err=True)
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:

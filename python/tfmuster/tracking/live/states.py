@@ -257,9 +257,13 @@ def waiting_state(progress: Mapping[str, Any]) -> State:
 
 def read_states(run_dir: Path) -> dict[str, State]:
     """Read the latest state of each task, by the task's name, such as ``worker 0``."""
-    paths = run_dir.joinpath(STATES).glob("[a-z]*.json")
-    states = {task_of(path.stem): State.from_dict(read_json(path)) for path in paths}
+    states = {task: read_state(run_dir, task) for task in tasks_with_states(run_dir)}
     return {task: state for task, state in states.items() if state is not None}
+
+
+def read_state(run_dir: Path, task: str) -> State | None:
+    """Read the latest state of one task; None if it has none."""
+    return State.from_dict(read_json(_path_of(run_dir, task, "json")))
 
 
 def read_serving(run_dir: Path) -> set[str]:
@@ -301,18 +305,37 @@ def read_events(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
 
     ``trained`` also has `State.measured`, as far as it is known.
     """
-    events = {}
-    for path in sorted(run_dir.joinpath(STATES).glob("*-*.jsonl"), key=task_order):
-        states = filter(None, map(State.from_dict, read_json_lines(path)))
-        events[task_of(path.stem)] = sorted(
-            (
-                {"time": state.time, "phase": state.phase, **state.measured}
-                for state in states
-                if state.time is not None and math.isfinite(state.time)
-            ),
-            key=lambda event: event["time"],
-        )
-    return events
+    return {
+        task: read_events_of(run_dir, task)
+        for task in tasks_with_states(run_dir)
+        if os.path.exists(_path_of(run_dir, task, "jsonl"))
+    }
+
+
+def tasks_with_states(run_dir: Path) -> list[str]:
+    """Return the tasks that have recorded a state or a phase, in the order of their indices."""
+    with contextlib.suppress(OSError):
+        names = {Path(name) for name in os.listdir(run_dir / STATES) if name.endswith((".json", ".jsonl"))}
+        stems = {path.stem: path for path in names if "-" in path.stem}
+        return [task_of(path.stem) for path in sorted(stems.values(), key=task_order)]
+    return []
+
+
+def _path_of(run_dir: Path, task: str, suffix: str) -> str:
+    return f"{run_dir}/{STATES}/{file_stem(task)}.{suffix}"
+
+
+def read_events_of(run_dir: Path, task: str) -> list[dict[str, Any]]:
+    """Read the phases of one task; see :func:`read_events`."""
+    states = filter(None, map(State.from_dict, read_json_lines(_path_of(run_dir, task, "jsonl"))))
+    return sorted(
+        (
+            {"time": state.time, "phase": state.phase, **state.measured}
+            for state in states
+            if state.time is not None and math.isfinite(state.time)
+        ),
+        key=lambda event: event["time"],
+    )
 
 
 def read_shares(run_dir: Path) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..record.layout import UNFINISHED
-from ..record.recording import read_info, read_status
+from ..record.recording import Documents, read_info, read_status
 from .states import read_states
 
 if TYPE_CHECKING:
@@ -29,9 +29,12 @@ _LOST_SECONDS: Final = 300.0
 _LOST_START_SECONDS: Final = 3600.0
 
 
-def status_of(run_dir: Path) -> dict[str, Any]:
-    """Return the state of a run; see :meth:`.run.Run.status`."""
-    status = {"state": "starting", "restarts": 0, "tasks": {}, **read_status(run_dir)}
+def status_of(run_dir: Path, documents: Documents | None = None) -> dict[str, Any]:
+    """Return the state of a run; see :meth:`.run.Run.status`. `documents` are those that were read."""
+    documents = documents or Documents(run_dir)
+    status = {"state": "starting", "restarts": 0, "tasks": {}, **documents.status()}
+    if status["state"] not in UNFINISHED:
+        return status
     if _is_lost(read_info(run_dir) if _is_readable(run_dir) else None, status):
         # The run may have ended since the first look.
         status.update(read_status(run_dir))
@@ -61,8 +64,6 @@ def wait_for_end(run_dir: Path, timeout: float | None = None) -> dict[str, Any]:
 
 def _is_lost(info: Mapping[str, Any] | None, status: Mapping[str, Any]) -> bool:
     """Return whether a run has not ended, but its launcher has. Without `info`, it is another user's."""
-    if status["state"] not in UNFINISHED:
-        return False
     here = socket.gethostname()
     if info is not None and info.get("host", here) == here:
         return launcher_process(info) is None

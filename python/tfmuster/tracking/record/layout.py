@@ -161,7 +161,7 @@ def append_json(path: Path, line: Mapping[str, object]) -> None:
         file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path | str) -> dict[str, Any]:
     """Read the object in a JSON file. Return an empty dict if the file is missing or unreadable."""
     try:
         value = orjson.loads(read_regular(path, _MOST_JSON))
@@ -170,7 +170,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def read_json_lines(path: Path, *, last: int | None = None) -> list[dict[str, Any]]:
+def read_json_lines(path: Path | str, *, last: int | None = None) -> list[dict[str, Any]]:
     """Return the objects of a file's lines. The last line may be incomplete, and a user may add others.
 
     Of the `last` lines if they are given, of which nothing before is read.

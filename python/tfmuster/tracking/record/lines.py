@@ -72,7 +72,7 @@ def read_metrics(run_dir: Path) -> list[dict[str, Any]]:
 
 def read_last_metrics(run_dir: Path) -> dict[str, Any]:
     """Return the last line, of which nothing before is read; empty before the first epoch."""
-    for line in reversed(read_json_lines(run_dir / METRICS, last=_LAST_LINES)):
+    for line in reversed(read_json_lines(f"{run_dir}/{METRICS}", last=_LAST_LINES)):
         with contextlib.suppress(ValueError, OverflowError):
             return _values_of(line, 1)
     return {}

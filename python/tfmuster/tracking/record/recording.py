@@ -10,6 +10,7 @@ import contextlib
 import math
 import os
 import shlex
+import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
@@ -112,18 +113,60 @@ _NO_ERROR: Final[Mapping[str, Any]] = {
 _LARGE_INDEX = 256_000
 
 
+class Documents:
+    """The JSON files of a run, each of which is read once: for what is shown of many runs."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
+        self._folder = os.fspath(run_dir)
+        self._contents: dict[str, dict[str, Any]] = {}
+
+    def path(self, name: str) -> str:
+        """Return the path of a file. A Path would take longer than to read the file."""
+        return f"{self._folder}/{name}"
+
+    def content(self, name: str) -> dict[str, Any]:
+        """Return the object in a file, whatever its entries are; empty if there is none."""
+        if name not in self._contents:
+            self._contents[name] = read_json(self.path(name))
+        return self._contents[name]
+
+    def info(self) -> dict[str, Any]:
+        """See :func:`read_info`."""
+        return _known(self.content("run.json"), _INFO)
+
+    def status(self) -> dict[str, Any]:
+        """See :func:`read_status`."""
+        status = _known(self.content("status.json"), _STATUS)
+        if "tasks" in status:
+            tasks = {name: entry for name, entry in status["tasks"].items() if isinstance(entry, dict)}
+            status["tasks"] = {name: {"state": "unknown", **_known(tasks[name], _TASK)} for name in tasks}
+        return status
+
+    def unreadable(self) -> str:
+        """See :func:`unreadable`."""
+        names = []
+        for name, checks in _FILES.items():
+            path, entries = self.path(name), self.content(name)
+            if odd := _odd(entries, checks):
+                names.append(f"{name} ({', '.join(odd)})")
+            # Only its owner may read some of them.
+            elif not entries and os.path.lexists(path) and (not _is_file(path) or os.access(path, os.R_OK)):
+                names.append(name)
+        for name in (METRICS, NOTES):
+            if _is_file(path := self.path(name)) is not None and not _holds_lines(path):
+                names.append(name)
+        return ", ".join(names)
+
+
 def read_info(run_dir: Path) -> dict[str, Any]:
     """Read ``run.json``."""
-    return _known(read_json(run_dir / "run.json"), _INFO)
+    return Documents(run_dir).info()
 
 
 def read_status(run_dir: Path) -> dict[str, Any]:
     """Read ``status.json``; each of its tasks has a state."""
-    status = _known(read_json(run_dir / "status.json"), _STATUS)
-    if "tasks" in status:
-        tasks = {name: entry for name, entry in status["tasks"].items() if isinstance(entry, dict)}
-        status["tasks"] = {name: {"state": "unknown", **_known(tasks[name], _TASK)} for name in tasks}
-    return status
+    return Documents(run_dir).status()
 
 
 def read_error(run_dir: Path) -> dict[str, Any]:
@@ -144,27 +187,29 @@ def written(path: Path) -> datetime:
 
 def unreadable(run_dir: Path) -> str:
     """Name the files of a run, and their entries, that are not what they must be; "" if all are."""
-    names = []
-    for name, checks in _FILES.items():
-        path = run_dir / name
-        # Only its owner may read some of them.
-        if os.path.lexists(path) and (not path.is_file() or os.access(path, os.R_OK)):
-            entries = read_json(path)
-            known = _known(entries, checks)
-            odd = [entry for entry in entries if entry not in known]
-            tasks = entries.get("tasks") if checks is _STATUS else None
-            for task, entry in tasks.items() if isinstance(tasks, dict) else ():
-                if not isinstance(entry, dict) or _known(entry, _TASK) != entry:
-                    odd.append(task)
-            if odd or not entries:
-                names.append(f"{name} ({', '.join(odd)})" if odd else name)
-    paths = (run_dir / METRICS, run_dir / NOTES)
-    names += [path.name for path in paths if os.path.lexists(path) and not _holds_lines(path)]
-    return ", ".join(names)
+    return Documents(run_dir).unreadable()
 
 
-def _holds_lines(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size <= MOST_LINES
+def _odd(entries: Mapping[str, Any], checks: Mapping[str, Check]) -> list[str]:
+    """Return the names of entries that are not what they must be, and of such tasks."""
+    odd = [name for name, value in entries.items() if name in checks and not checks[name](value)]
+    tasks = entries.get("tasks") if checks is _STATUS else None
+    for task, entry in tasks.items() if isinstance(tasks, dict) else ():
+        if not isinstance(entry, dict) or _odd(entry, _TASK):
+            odd.append(task)
+    return odd
+
+
+def _is_file(path: str) -> bool | None:
+    """Return whether a path is of a regular file, or of a link to one; None if there is nothing."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False if os.path.lexists(path) else None
+
+
+def _holds_lines(path: str) -> bool:
+    return bool(_is_file(path)) and os.stat(path).st_size <= MOST_LINES
 
 
 def _known(entries: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:

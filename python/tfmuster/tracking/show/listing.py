@@ -16,9 +16,10 @@ from ...system.say import say
 from ...system.terminal_text import visible
 from ...words import Code, Value, Words
 from ..lifecycle.removing import whose
+from ..live.status import status_of
 from ..record.layout import RUNS
 from ..record.lines import figures_of, read_last_metrics
-from ..record.recording import known_runs, written
+from ..record.recording import Documents, known_runs, written
 from ..run import Run
 from .summary import local_time, speed_of, took
 
@@ -232,22 +233,23 @@ def _epoch(values: Mapping[str, Any]) -> str:
     return f"{values['epoch']}" if values["fit"] == 1 else f"fit {values['fit']}, {values['epoch']}"
 
 
-def run_columns(chosen: Iterable[Run], *, paths: bool) -> list[tuple[str, ...]]:
-    """Return a table of runs, the first row with the names of its columns: texts for a terminal.
+def run_columns(chosen: Iterable[Documents], *, paths: bool) -> list[tuple[str, ...]]:
+    """Return a table of runs, given by their documents: texts for a terminal. The first row has names.
 
     The runs are named, or have their `paths`. Each metric of their last epochs has a column, up to eight.
     """
     rows, metrics = [], []
-    for run in chosen:
-        status, values = run.status(), read_last_metrics(run.path)
+    for documents in chosen:
+        run_dir = documents.run_dir
+        info, status, values = documents.info(), status_of(run_dir, documents), read_last_metrics(run_dir)
         rows.append(
             (
-                str(run.path) if paths else run.name,
+                str(run_dir) if paths else run_dir.name,
                 str(status["state"]),
-                (local_time(run.info().get("started", "")) or "")[:16],
-                took(run),
+                (local_time(info.get("started", "")) or "")[:16],
+                took(info, status),
                 str(len(status["tasks"])),
-                speed_of(run),
+                speed_of(run_dir),
                 _epoch(values),
             )
         )

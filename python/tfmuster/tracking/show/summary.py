@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from ...options.hints import Hint
 from ...system.terminal_text import safe_text, visible
 from ..failure.failure import Failure, signal_name
 from ..live.machines import read_machines
-from ..live.states import SPEEDS, read_events, read_states, speed_text
+from ..live.states import SPEEDS, read_events_of, read_state, speed_text, tasks_with_states
 from ..record.layout import CALL, UNFINISHED
 from ..record.lines import epoch_line, read_last_metrics
 from ..record.recording import unreadable
@@ -28,9 +30,9 @@ def local_time(text: str | None) -> str | None:
         return text
 
 
-def seconds_of(run: Run) -> float | None:
+def seconds_of(info: Mapping[str, Any], status: Mapping[str, Any]) -> float | None:
     """Return how long a run took, or has taken so far, in seconds; None if that is not known."""
-    started, status = run.info().get("started"), run.status()
+    started = info.get("started")
     if started is None:
         return None
     end = time.time()
@@ -57,23 +59,23 @@ def in_words(seconds: float) -> str:
 
 def speeds(run: Run) -> dict[str, dict[str, Any]]:
     """Return ``steps_per_second``, and if known ``images_per_second``, of each task in its last training."""
-    trainings = {
-        task: event
-        for task, events in read_events(run.path).items()
-        for event in events
-        if any(name in event for name in SPEEDS)
-    }
-    for task, state in read_states(run.path).items():
-        if state.phase == "training" and state.steps_per_second is not None:
-            trainings[task] = state.measured
-    return {
-        task: {name: known[name] for name in SPEEDS if name in known} for task, known in trainings.items()
-    }
+    return dict(_each_speed(run.path))
 
 
-def speed_of(run: Run) -> str:
+def _each_speed(run_dir: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the speed of each task that has one; only the files of those that are asked for are read."""
+    for task in tasks_with_states(run_dir):
+        events, state = read_events_of(run_dir, task), read_state(run_dir, task)
+        measured = [event for event in events if not event.keys().isdisjoint(SPEEDS)][-1:]
+        if state is not None and state.phase == "training" and state.steps_per_second is not None:
+            measured = [state.measured]
+        for known in measured:
+            yield task, {name: known[name] for name in SPEEDS if name in known}
+
+
+def speed_of(run_dir: Path) -> str:
     """Return the speed of a run, which its workers have together; "" if none is known."""
-    return speed_text(next(iter(speeds(run).values()), {}))
+    return speed_text(next((known for _, known in _each_speed(run_dir)), {}))
 
 
 _PROGRESS = (
@@ -101,14 +103,14 @@ def glance_row(run: Run) -> dict[str, Any]:
 
     ``seconds`` is the time from the start to the end, or until now; None if the start is not known.
     """
-    status, history = run.status(), run.history()
+    info, status, history = run.info(), run.status(), run.history()
     return {
         "name": run.name,
         "state": status["state"],
         "tasks": len(status["tasks"]),
         "restarts": status["restarts"],
-        "started": run.info().get("started"),
-        "seconds": seconds_of(run),
+        "started": info.get("started"),
+        "seconds": seconds_of(info, status),
         "epochs": max(map(len, history.values()), default=0),
         "metrics": {visible(name): values[-1] for name, values in history.items()},
     }
@@ -128,7 +130,7 @@ def summary(run: Run) -> dict[str, str]:
         "run": str(run.path),
         "state": status["state"] + (f", {status['restarts']} restarts" if status["restarts"] else ""),
         "started": local_time(info.get("started")),
-        "took" if status["state"] not in UNFINISHED else "running for": took(run),
+        "took" if status["state"] not in UNFINISHED else "running for": took(info, status),
         # For a function, the command is a file of this package, which tells the user nothing.
         **({"function": info.get("name")} if (run.path / CALL).is_dir() else {"command": command}),
         "training": _training(info),
@@ -136,7 +138,7 @@ def summary(run: Run) -> dict[str, str]:
         **{task: _task_line(entry, info.get("host")) for task, entry in status["tasks"].items()},
         **facts(run),
         "last epoch": last_epoch(run),
-        "speed": speed_of(run),
+        "speed": speed_of(run.path),
         "model": str(run.model_path) if run.model_path.exists() else None,
         "unreadable": unreadable(run.path),
     }
@@ -188,7 +190,7 @@ def _task_line(entry: dict[str, Any], launcher: str | None) -> str:
     return f"{text}, {signal_name(-code)}" if code < 0 else f"{text}, exit code {code}"
 
 
-def took(run: Run) -> str:
+def took(info: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     """Return how long a run took, or has taken so far; "" if that is not known."""
-    seconds = seconds_of(run)
+    seconds = seconds_of(info, status)
     return "" if seconds is None else in_words(seconds)

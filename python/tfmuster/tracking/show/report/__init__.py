@@ -184,8 +184,8 @@ def _failure(run: Run) -> dict[str, Any] | None:
 def _summary(run: Run, info: dict[str, Any], status: dict[str, Any]) -> dict[str, str]:
     known = {
         "started": local_time(info.get("started")),
-        "took" if status["state"] not in UNFINISHED else "running for": took(run),
-        "speed": speed_of(run),
+        "took" if status["state"] not in UNFINISHED else "running for": took(info, status),
+        "speed": speed_of(run.path),
         "command": shlex.join(map(str, info.get("command", []))),
         "directory": info.get("directory"),
         "run directory": run.path,

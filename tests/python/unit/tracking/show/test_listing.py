@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tfmuster.errors import TfmusterError
 from tfmuster.tracking.lifecycle.beginning import new_run
 from tfmuster.tracking.live.states import read_states
 from tfmuster.tracking.record.layout import append_json, write_json
-from tfmuster.tracking.record.recording import record_end, record_info
+from tfmuster.tracking.record.recording import Documents, record_end, record_info
 from tfmuster.tracking.run import Run
 from tfmuster.tracking.show.listing import find_run, run_columns, runs_in
 from tfmuster.tracking.show.summary import last_epoch, summary
@@ -37,7 +38,11 @@ def test_texts_for_a_terminal_have_nothing_that_changes_it(tmp_path: Path) -> No
     assert told["command"] == "train.py 'abc'"
     assert told["abc"] == "abc" and "first failure" in told
     assert last_epoch(run) == "epoch 1  abc 1.0000"
-    texts = [*told, *told.values(), *itertools.chain(*run_columns(runs_in(tmp_path), paths=True))]
+    texts = [
+        *told,
+        *told.values(),
+        *itertools.chain(*run_columns([Documents(run.path) for run in runs_in(tmp_path)], paths=True)),
+    ]
     assert [text for text in texts if not text.isprintable()] == []
 
 
@@ -56,7 +61,7 @@ def test_each_metric_of_the_last_epochs_has_a_column(tmp_path: Path) -> None:
     with (twice.path / "metrics.jsonl").open("w") as file:
         file.write('{"fit": 1, "epoch": 1, "loss": 1}\n' * 100_000)
         file.write('{"fit": 2, "epoch": 7, "mae": 0.25}\nmine\n{"fit": 2, "ep')
-    head, *rows = run_columns([begun, trained, twice], paths=False)
+    head, *rows = run_columns([Documents(run.path) for run in (begun, trained, twice)], paths=False)
     assert head[6:] == ("epoch", "loss", "accuracy", "mae")
     assert [row[6:] for row in rows] == [
         ("", "", "", ""),
@@ -65,7 +70,7 @@ def test_each_metric_of_the_last_epochs_has_a_column(tmp_path: Path) -> None:
     ]
     many = {"epoch": 1, **{f"metric {number}": 1.0 for number in range(20)}}
     append_json(begun.path / "metrics.jsonl", many)
-    assert len(run_columns([begun], paths=False)[0]) == 7 + 8
+    assert len(run_columns([Documents(begun.path)], paths=False)[0]) == 7 + 8
 
 
 def test_how_a_run_failed_is_in_words_for_its_user(tmp_path: Path) -> None:
@@ -103,7 +108,7 @@ def test_files_that_would_not_end_are_left_out_and_named(tmp_path: Path) -> None
     (run.path / "metrics.jsonl").symlink_to("/dev/zero")
     with (run.path / "notes.jsonl").open("r+b") as file:
         file.truncate(20 << 30)
-    _, row = run_columns(runs_in(tmp_path), paths=False)
+    _, row = run_columns([Documents(run.path) for run in runs_in(tmp_path)], paths=False)
     assert row[0] == run.name
     assert summary(run)["unreadable"] == "status.json, error.json, metrics.jsonl, notes.jsonl"
     assert list(each_log_line(run, None, lines=None)) == []
@@ -134,3 +139,31 @@ def test_runs_is_a_function_for_users_and_a_package_for_tfmuster(tmp_path: Path)
     assert [run.name[-1] for run in tfmuster.runs(folder=tmp_path)] == ["x", "y"]
     assert isinstance(tfmuster.runs(folder=tmp_path)[0], tfmuster.Run)
     assert tfmuster.tracking.record.layout is not None
+
+
+def test_each_file_of_a_run_is_read_once(tmp_path: Path) -> None:
+    """Thousands of runs are listed in a second."""
+    run = Run(tmp_path / "run")
+    (run.path / "states").mkdir(parents=True)
+    write_json(run.path / "run.json", {"started": "2026-01-01T00:00:00+00:00", "command": ["a.py"]})
+    write_json(run.path / "status.json", {"state": "done", "tasks": {"worker 0": {"state": "done"}}})
+    append_json(run.path / "metrics.jsonl", {"epoch": 1, "loss": 0.5})
+    trained = {"time": 1.0, "phase": "trained", "images_per_second": 128}
+    for index in range(50):
+        append_json(run.path / "states" / f"worker-{index}.jsonl", trained)
+    opened: list[str] = []
+    listening = True
+
+    def hear(event: str, arguments: tuple[object, ...]) -> None:
+        if listening and event == "open" and str(arguments[0]).startswith(str(tmp_path)):
+            opened.append(Path(str(arguments[0])).name)
+
+    sys.addaudithook(hear)
+    documents = Documents(run.path)
+    _, (*_, speed, epoch, loss) = run_columns([documents], paths=False)
+    assert documents.unreadable() == ""
+    listening = False
+    assert (speed, epoch, loss) == ("128 images/s", "1", "0.5000")
+    assert sorted(opened) == [
+        *("error.json", "metrics.jsonl", "run.json", "status.json", "worker-0.json", "worker-0.jsonl")
+    ]

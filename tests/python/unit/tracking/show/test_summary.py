@@ -69,7 +69,7 @@ def test_a_duration_has_two_units(seconds: float, words: str) -> None:
 
 def test_the_speed_of_a_run_is_that_of_its_last_training(tmp_path: Path) -> None:
     run = Run(new_run("train", run_dir=tmp_path / "run", command=["train.py"], cluster={}))
-    assert speed_of(run) == "" and "speed" not in summary(run)
+    assert speed_of(run.path) == "" and "speed" not in summary(run)
     path = run.path / "states" / "worker-0.jsonl"
     path.parent.mkdir()
     for speed in (3.0, 12.34):
@@ -77,4 +77,4 @@ def test_the_speed_of_a_run_is_that_of_its_last_training(tmp_path: Path) -> None
     assert speeds(run) == {"worker 0": {"steps_per_second": 12.34}}
     assert summary(run)["speed"] == "12.3 steps/s"
     append_json(path, {"time": 99.0, "phase": "trained", "steps_per_second": 10, "images_per_second": 1280})
-    assert speed_of(run) == "1,280 images/s"
+    assert speed_of(run.path) == "1,280 images/s"
