@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -30,11 +29,10 @@ from ..choices import GRADIENT_DTYPE, VERIFY
 from ..losses.loss_parts import called_losses, has_own_step
 from ..process import tell, worker_of
 from ..rows import LocalBatch, absent_to_none
-from ..step_rows import as_one_process
-from ..steps.tracing import compiled
 from ..sums.collectives import sum_of_workers
 from ..sums.gradients import sums_at_tape
 from ..sums.recording import GradientRecord
+from .alone import StepAlone, generators
 from .differences import (
     TOLERANCES,
     Step,
@@ -90,12 +88,11 @@ class Proof:
         self._rows = 0
         #: The gradients of the workers' step, and of that of one process.
         self._record, self._record_alone = GradientRecord(), GradientRecord()
-        #: The step of one process, and the types of the batch for which it was traced.
-        self._alone: tuple[Tensors, Any] | None = None
+        self._alone = StepAlone(model, step, self._record_alone)
         self._variables = Variables()
         self._before: dict[int, tf.Tensor] = {}
         self._metrics_before: list[Array] = []
-        self._generators: tuple[Any, Any] = random.getstate(), np.random.get_state()
+        self._generators = generators()
         self._seconds = self._bytes = 0.0
         if model.run_eagerly:
             self.leave_out("it has no graph")
@@ -123,7 +120,7 @@ class Proof:
         """Run a traced function of the first step; keep what has to be known from before it."""
         if not self.due:
             return execute(*arguments)
-        self._generators = random.getstate(), np.random.get_state()
+        self._generators = generators()
         self._variables.add(execute.get_concrete_function(*arguments).graph.variables)
         # A graph does not name those that it sets without reading them.
         self._variables.add(local([*self._model.variables, *added_up(self._model)], self._strategy))
@@ -156,7 +153,7 @@ class Proof:
             self.due = True
         if not (stands and self.looks_again):
             # What it holds may be as large as the model, too; and a step that is made anew is another one.
-            self._alone = None
+            self._alone.forget()
         return stands
 
     def _proven(
@@ -222,7 +219,8 @@ class Proof:
             return Verdict(f"the workers can't give each other its batch ({type(error).__name__})")
         try:
             # A trace on the first worker alone would draw numbers that the others do not.
-            alone, verdict = self._step_alone(absent_to_none(types)), Verdict()
+            alone, verdict = self._alone.traced(absent_to_none(types), self._generators), Verdict()
+            self._variables.add(alone.graph.variables)
         except Exception as error:
             alone, verdict = None, _of_failure(error)
         if alone is not None and worker_of(self._strategy)[0] == 0:
@@ -231,34 +229,6 @@ class Proof:
             else:
                 verdict = self._compared(alone, absent_to_none(batch), outputs, metrics)
         return verdict.of_first(self._strategy)
-
-    def _step_alone(self, types: Tensors) -> Any:
-        """Return the step of one process; a smaller batch of the same type has that of the first batch."""
-        if self._alone is None or self._alone[0] != types:
-            self._alone = types, self._traced_alone(types)
-        return self._alone[1]
-
-    def _traced_alone(self, types: Tensors) -> Any:
-        """Return the step of one process, traced with the numbers that Python drew for the workers' step."""
-
-        def step(batch: Tensors) -> Tensors:
-            def of_replica(rows: Tensors) -> Tensors:
-                # Outside of the replica, a metric's variable is read as the sum of the workers'.
-                return tf.nest.map_structure(tf.convert_to_tensor, self._step(rows))
-
-            record = self._record_alone.tracing()
-            with as_one_process(self._strategy), record, compiled(self._model):
-                return self._strategy.run(of_replica, args=(batch,))
-
-        later = random.getstate(), np.random.get_state()
-        _set_generators(self._generators)
-        try:
-            function = tf.function(tf.autograph.experimental.do_not_convert(step))
-            traced = function.get_concrete_function(types)
-        finally:
-            _set_generators(later)
-        self._variables.add(traced.graph.variables)
-        return traced
 
     def _compared(self, alone: Any, batch: Tensors, outputs: Tensors, metrics: list[Array]) -> Verdict:
         """Run the step of one process, compare, and put back what it has changed."""
@@ -353,8 +323,3 @@ def _of_failure(error: Exception) -> Verdict:
 
 def _bytes_of(variables: Sequence[keras.Variable | tf.Variable]) -> int:
     return sum(math.prod(one.shape) * tf.as_dtype(one.dtype).size for one in variables)
-
-
-def _set_generators(states: tuple[Any, Any]) -> None:
-    random.setstate(states[0])
-    np.random.set_state(states[1])

@@ -13,12 +13,9 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from ...environment import ERROR_FILE_VARIABLE
 from ...rendezvous.failures import repeats_failure
-from ...system.limits import cannot_start
 from ...system.process_end import SHUTDOWN
 from ...system.processes import (
     adopting_orphans,
@@ -30,13 +27,13 @@ from ...system.processes import (
     stopped_trees,
 )
 from ...system.tensorflow_import import HAVE_GPU
-from ...system.terminal_text import Lines, is_chatter, output_encoding
+from ...system.terminal_text import is_chatter
 from ...tracking.failure.failure import Failure, not_writable
 from ...tracking.lifecycle.preemption import can_save, forget_orders, note_ending
 from ...tracking.live.stacks import forget_busy_stacks, keep_busy_stacks
 from ...tracking.live.states import forget_states, note_phase, read_serving, read_states
 from ...tracking.live.status import BEAT_SECONDS
-from ...tracking.record.layout import PREEMPTED, RESTARTING, file_stem
+from ...tracking.record.layout import PREEMPTED, RESTARTING
 from ...tracking.record.recording import record_end, record_status
 from ...tracking.run import Run
 from ...tracking.show.fold import Fold
@@ -165,29 +162,18 @@ class Supervisor:
         return sum(worker.doing(states).phase in ("starting", "importing") for worker in there)
 
     def _start(self, placement: Placement) -> WorkerProcess:
-        stem = file_stem(placement.task)
-        log_path = self._run.path / "logs" / f"{stem}.log"
-        note_path = Path(placement.env[ERROR_FILE_VARIABLE])
-        try:
-            log = log_path.open("ab")
-        except OSError as error:
-            raise not_writable(self._run.path, error) from error
-        try:
-            if placement.start is not None:
-                process = placement.start()
-            else:
-                process = (self._spares and self._spares.take(placement)) or start_process(placement)
-                guard_session(self._guard, self._job, process.pid)
-        except OSError as error:
-            log.close()
-            raise cannot_start(placement.task.capitalize(), error) from error
+        worker = WorkerProcess.started(placement, self._run.path, self._process_of)
         note_phase(self._run.path, placement.task, "started")
-        # What runs on another machine is guessed to have the encoding of this one.
-        lines = Lines(output_encoding({**os.environ, **placement.env}))
-        worker = WorkerProcess(placement, process, log, log_path, note_path, lines)
-        assert process.stdout is not None
-        self._selector.register(process.stdout, selectors.EVENT_READ, worker)
+        assert worker.process.stdout is not None
+        self._selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
         return worker
+
+    def _process_of(self, placement: Placement) -> subprocess.Popen[bytes]:
+        if placement.start is not None:
+            return placement.start()
+        process = (self._spares and self._spares.take(placement)) or start_process(placement)
+        guard_session(self._guard, self._job, process.pid)
+        return process
 
     def _watch(self) -> None:
         """Wait until a worker fails, or those that train have finished and those that serve have ended."""

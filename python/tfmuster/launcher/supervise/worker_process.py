@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -15,13 +16,15 @@ from typing import IO, Any
 
 import psutil
 
+from ...environment import ERROR_FILE_VARIABLE
+from ...system.limits import cannot_start
 from ...system.processes import birth
-from ...system.terminal_text import Lines
+from ...system.terminal_text import Lines, output_encoding
 from ...tracking.failure.error_file import UNPRINTED
-from ...tracking.failure.failure import FROZEN, LAST_LINES, Failure
+from ...tracking.failure.failure import FROZEN, LAST_LINES, Failure, not_writable
 from ...tracking.failure.texts import HEADER, without_traceback
 from ...tracking.live.states import UNSEEN_ENDS, State
-from ...tracking.record.layout import PREEMPTED, read_json
+from ...tracking.record.layout import PREEMPTED, file_stem, read_json
 
 #: Tasks that serve others, and are ended when the others have finished.
 SERVING = ("ps", "evaluator")
@@ -140,6 +143,25 @@ class WorkerProcess:
     phase: str = "starting"
     phase_since: float = field(default_factory=time.monotonic)
     has_trained: bool = False
+
+    @classmethod
+    def started(
+        cls, placement: Placement, run_dir: Path, start: Callable[[Placement], subprocess.Popen[bytes]]
+    ) -> WorkerProcess:
+        """Start a worker whose log is in a run directory. Raises TfmusterError if that fails."""
+        log_path = run_dir / "logs" / f"{file_stem(placement.task)}.log"
+        try:
+            log = log_path.open("ab")
+        except OSError as error:
+            raise not_writable(run_dir, error) from error
+        try:
+            process = start(placement)
+        except OSError as error:
+            log.close()
+            raise cannot_start(placement.task.capitalize(), error) from error
+        # What runs on another machine is guessed to have the encoding of this one.
+        lines = Lines(output_encoding({**os.environ, **placement.env}))
+        return cls(placement, process, log, log_path, Path(placement.env[ERROR_FILE_VARIABLE]), lines)
 
     @property
     def task(self) -> str:
