@@ -254,6 +254,20 @@ class Network:
     def give_room(self, machine: str) -> None:
         self._on(machine, "umount", self.machines[machine].temporary)
 
+    @contextlib.contextmanager
+    def account(
+        self, machine: str, *, home: Path | str = "/root", shell: str = "/bin/bash"
+    ) -> Iterator[None]:
+        """Inside the block, the user of a machine has another home directory or shell there."""
+        file = self.machines[machine].folder / "passwd"
+        _, *others = Path("/etc/passwd").read_text().splitlines(keepends=True)
+        file.write_text("".join([f"root:x:0:0:root:{home}:{shutil.which(shell)}\n", *others]))
+        run(*self.inside(machine), "mount", "--bind", file, "/etc/passwd")
+        try:
+            yield
+        finally:
+            run(*self.inside(machine), "umount", "/etc/passwd")
+
     def _on(self, machine: str, *command: object) -> None:
         """Run a command among the machine's own mounts."""
         run("nsenter", "-t", self._first_process(machine), "-m", *command)

@@ -91,6 +91,24 @@ class TestFourHosts:
         assert done.returncode == 0, done.stderr
         assert done.stdout.count("hello") == many + 1
 
+    def test_home_directories_may_differ(self, network: Network, tmp_path: Path) -> None:
+        home = tmp_path / "another home"
+        home.mkdir()
+        put(
+            network,
+            "meet.py",
+            "from tfmuster.cluster.tf_config import current_task\n"
+            "from tfmuster.rendezvous.task.meet import muster\n"
+            "muster(current_task())\n"
+            "import os\nprint('at home in', os.path.expanduser('~'), 'works in', os.getcwd())\n",
+        )
+        with network.account("node2", home=home):
+            for sent in ((), ("--copy",)):
+                done = network.launch("-H", "node1,node2", "--all-output", *sent, "meet.py")
+                assert done.returncode == 0, done.stderr
+                homes = [lines_of(done, f"worker {index}")[-1].split(" works in ")[0] for index in range(2)]
+                assert homes == [f"at home in {Path.home()}", f"at home in {home}"]
+
     def test_a_stale_file_is_named_before_anything_starts(self, network: Network) -> None:
         put(network, "train.py", "import layers\nprint('trained with', layers.ACTIVATION)\n")
         put(network, "layers.py", "ACTIVATION, UNITS = 'relu', 8\n")

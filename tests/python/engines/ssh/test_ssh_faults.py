@@ -76,6 +76,16 @@ class TestFaults:
             "`ssh -o BatchMode=yes node3` must work\n"
         )
 
+    def test_a_login_without_a_shell(self, network: Network) -> None:
+        put(network, "t.py", ECHO)
+        with network.account("node3", shell="nologin"):
+            assert self.refused(network, "-H", "node1,node3", "t.py") == (
+                "Error: 1 of the 2 hosts can't take part.\n"
+                "  found: node3: no agent could be started there (exit code 1) "
+                "(This account is currently not available.)\n"
+                "  to do: node3: see what `ssh node3 true` says\n"
+            )
+
     def test_another_tensorflow(self, network: Network) -> None:
         put(network, "t.py", ECHO)
         planted = network.in_work("node2").parent / "site"
