@@ -94,14 +94,14 @@ class TestFourHosts:
     def test_home_directories_may_differ(self, network: Network, tmp_path: Path) -> None:
         home = tmp_path / "another home"
         home.mkdir()
-        put(
-            network,
-            "meet.py",
+        program = (
             "from tfmuster.cluster.tf_config import current_task\n"
             "from tfmuster.rendezvous.task.meet import muster\n"
             "muster(current_task())\n"
-            "import os\nprint('at home in', os.path.expanduser('~'), 'works in', os.getcwd())\n",
+            "import os\nprint('at home in', os.path.expanduser('~'), 'works in', os.getcwd())\n"
         )
+        put(network, "meet.py", program)
+        (network.work / "meet.py").write_text(program)
         with network.account("node2", home=home):
             for sent in ((), ("--copy",)):
                 done = network.launch("-H", "node1,node2", "--all-output", *sent, "meet.py")
