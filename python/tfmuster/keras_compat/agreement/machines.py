@@ -49,6 +49,8 @@ _COMPUTING: Final = {
     "torch": ("torch",),
     "transformers": ("transformers",),
 }
+#: What is in a file, but is the script itself, or prepares the Python of a machine for whatever it runs.
+_NO_MODULES: Final = ("__main__", "__mp_main__", "sitecustomize", "usercustomize")
 #: Variables that change numbers.
 _VARIABLES: Final = (
     "KERAS_BACKEND",
@@ -110,7 +112,7 @@ def _files() -> Iterator[tuple[str, Path]]:
         path = getattr(module, "__file__", None)
         if not isinstance(path, str) or not path.endswith(".py") or is_library(path):
             continue
-        if name not in ("__main__", "__mp_main__"):
+        if name not in _NO_MODULES:
             found[f"{name.replace('.', '/')}.py"] = Path(path)
     for name, path in list(found.items())[:MOST_FILES]:
         if is_comparable(path):

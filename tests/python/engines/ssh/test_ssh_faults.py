@@ -170,6 +170,42 @@ class TestFaults:
             f"{NETWORK}.3:"
         )
 
+    @pytest.mark.timeout(240)
+    @pytest.mark.parametrize(
+        ("node", "seconds", "about"), [("node1", 3600, "ahead"), ("node2", -3600, "behind")]
+    )
+    def test_a_clock_that_is_wrong_ends_no_training(
+        self, network: Network, node: str, seconds: int, about: str
+    ) -> None:
+        planted = network.machines[node].folder / "training clock"
+        planted.mkdir()
+        (planted / "sitecustomize.py").write_text(
+            f"import time\ntrue = time.time\ntime.time = lambda: true() + {seconds}\n"
+        )
+        network.config.write_text(network.ssh_config(**{node: f'SetEnv PYTHONPATH="{planted}"'}))
+        put(
+            network,
+            "train.py",
+            "import keras, numpy as np, os, tfmuster\n"
+            "x = np.arange(64.0).reshape(32, 2) / 64\n"
+            "class Fail(keras.callbacks.Callback):\n"
+            "    def on_epoch_end(self, epoch, logs=None):\n"
+            "        if epoch == 2 and os.environ['TFMUSTER_RESTART'] == '0': os._exit(3)\n"
+            "with tfmuster.strategy('multi_worker_mirrored').scope():\n"
+            "    model = keras.Sequential([keras.layers.Dense(1)])\n"
+            "    model.compile('sgd', 'mse')\n"
+            "    saving = tfmuster.checkpoint_callback()\n"
+            "    model.fit(x, x[:, :1], batch_size=8, epochs=6, verbose=0, callbacks=[Fail(), saving])\n"
+            "print('trained')\n",
+        )
+        done = network.launch("-H", "node1,node2", "--max-restarts", 1, "--all-output", "train.py", limit=200)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert re.search(rf"tfmuster: the clock of {node} is (60.0 min|1.0 h) {about};", done.stderr)
+        assert "restart 1 of 1" in done.stderr
+        assert done.stdout.count("trained") == 2
+        run = Run(only_run(network.work))
+        assert run.status()["state"] == "done" and len(run.history()["loss"]) == 6
+
     def test_a_clock_that_is_wrong(self, network: Network) -> None:
         planted = network.machines["node2"].folder / "clock"
         planted.mkdir()
