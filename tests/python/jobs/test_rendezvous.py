@@ -110,7 +110,12 @@ def test_the_secret_of_the_home_directory_is_used(job: Job, tmp_path: Path, limi
 def test_all_arrive(job: Job, token):
     cluster = local_cluster(3, chief=1, ps=1, evaluator=1)
     results = all_go(job.start_all(cluster, token=token))
-    assert not any(result.stderr for result in results)
+    said = "".join(result.stderr for result in results)
+    if all(result.last["seconds"] < 1 for result in results):
+        assert not said
+    # On a busy machine one may come so late that the others say whom they wait for.
+    waiting = re.compile(r"tfmuster: (\d of 6 tasks are here; )?waiting for .*")
+    assert all(waiting.fullmatch(line) for line in said.splitlines())
 
 
 def test_one_task_alone(job: Job):
