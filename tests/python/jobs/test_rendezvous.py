@@ -142,7 +142,8 @@ def test_the_chief_comes_last(job: Job):
 def test_a_worker_that_comes_late_is_waited_for_by_name(job: Job):
     cluster = local_cluster(3)
     early = [job.start(cluster, "worker", i) for i in (0, 1)]
-    time.sleep(2.5)
+    # They must have met, and have waited for a second.
+    time.sleep(5)
     results = all_go([*early, job.start(cluster, "worker", 2)])
     for result in results[:2]:
         assert result.stderr.splitlines()[0] == (
