@@ -37,10 +37,10 @@ train: .stamps/python .stamps/r ## set everything up and train MNIST on two loca
 	  --epochs 5 --steps-per-epoch 0 --save model.keras; fi
 
 # R's, Python's and their comparison in one run, whose processes share the files.
-test: lint types .stamps/dev .stamps/jax .stamps/r .stamps/r-develop .stamps/parity .stamps/system-test ## set everything up and test every part, each engine by one job; 20 minutes on two cores
+test: lint types .stamps/dev .stamps/jax .stamps/r .stamps/r-develop .stamps/parity .stamps/system-test ## set everything up and test every part, each engine by one job; 20 to 50 minutes on two cores
 	@$(PYTEST) -m "not rest and not timed" $(SUITES)
 
-test-all: lint types .stamps/dev .stamps/jax .stamps/r .stamps/r-develop .stamps/parity .stamps/system-test .stamps/site .stamps/torque ## every test, as continuous integration does; an hour
+test-all: lint types .stamps/dev .stamps/jax .stamps/r .stamps/r-develop .stamps/parity .stamps/system-test .stamps/site .stamps/torque ## every test, as continuous integration does; an hour or more
 	@$(PYTEST) -m "not timed" $(SUITES); status=$$?; \
 	$(BIN)/python -m pytest -m timed tests/python && exit $$status
 
