@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,9 +112,13 @@ def digest(content: bytes) -> str:
 @functools.cache
 def package_digest() -> str:
     """Return a digest of the files of tfmuster itself: every checkout has the same version."""
-    root = Path(__file__).parents[1]
+    # In every agent: with `Path.rglob`, this takes three times as long.
+    root = str(Path(__file__).parents[1])
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names]
     whole = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        whole.update(path.relative_to(root).as_posix().encode() + b"\0")
-        whole.update(hashlib.sha256(path.read_bytes()).digest())
+    for path in sorted(path for path in found if path.endswith(".py")):
+        with open(path, "rb", buffering=0) as file:
+            content = file.read()
+        name = os.path.relpath(path, root).replace(os.sep, "/")
+        whole.update(b"%s\0%d\0%s" % (name.encode(), len(content), content))
     return whole.hexdigest()[:16]
