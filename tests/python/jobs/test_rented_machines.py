@@ -259,6 +259,14 @@ def test_a_task_that_fails_fails_the_script_and_files_are_fetched(kind: str, tmp
     assert done.stderr.startswith("failed: worker 1 (exit code 7)\n")
     assert "  bash rent.sh delete\n" in done.stderr
     assert printed.recorded()[9][-1] == "digits-files/"
+    # The machine of the first worker may be gone, too.
+    fetches = 'if str(words[-1]) == "digits-files/": sys.exit(5)\n'
+    program |= {"gcloud": gce.replace("kind, verb =", fetches + "kind, verb =")} if kind == "gce" else {}
+    done = printed.run("run", "train.py", tfmuster=OWN, **{"scp": RECORD + fetches, **program})
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "failed: worker 1 (exit code 7)\nfailed: fetching the files of worker 0 (exit code 5)\n"
+    )
 
 
 @pytest.mark.skipif(

@@ -66,12 +66,12 @@ run() {
   done
   # The first worker is the chief, which writes the model.
   mkdir -p {{ name }}-files
-  fetch 0
-  echo "What worker 0 has written is in {{ name }}-files."
+  fetch 0 || failed+=("fetching the files of worker 0 (exit code $?)")
   if [ -n "${failed[*]-}" ]; then
     printf 'failed: %s\n' "${failed[@]}" >&2
     return 1
   fi
+  echo "What worker 0 has written is in {{ name }}-files."
 }
 
 {% endif %}
