@@ -33,7 +33,7 @@ def read_machines(run_dir: Path) -> dict[str, dict[str, Any]]:
     """Read the machine of each task: ``host``, ``cores``, ``memory`` (bytes) and ``gpus`` (their models)."""
     kinds = {"host": is_a(str), "cores": is_a(int), "memory": is_a(int), "gpus": list_of(is_a(str))}
     machines = {}
-    for path in sorted(run_dir.joinpath(STATES).glob(f"*{_SUFFIX}"), key=task_order):
+    for path in sorted(run_dir.joinpath(STATES).glob(f"*{_SUFFIX}"), key=lambda path: task_order(path.stem)):
         machine = read_json(path)
         if all(name in machine and fits(machine[name]) for name, fits in kinds.items()):
             machines[task_of(path.stem)] = {name: machine[name] for name in kinds}

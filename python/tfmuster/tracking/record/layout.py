@@ -127,9 +127,9 @@ def task_of(stem: str) -> str:
     return stem.replace("-", " ")
 
 
-def task_order(path: Path) -> tuple[str, int]:
-    """Return what the files of tasks are sorted by: the job, and the index as a number."""
-    job, _, index = path.stem.rpartition("-")
+def task_order(stem: str) -> tuple[str, int]:
+    """Return what the files of tasks are sorted by, from the stem: the job, and the index as a number."""
+    job, _, index = stem.rpartition("-")
     return job, int(index) if index.isdigit() else 0
 
 

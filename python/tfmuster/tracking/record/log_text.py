@@ -11,7 +11,7 @@ from .layout import task_of, task_order
 
 def log_paths(run_dir: Path) -> dict[str, Path]:
     """Return the path of each task's log in a run directory, by the task's name, such as ``worker 0``."""
-    paths = sorted((run_dir / "logs").glob("*-*.log"), key=task_order)
+    paths = sorted((run_dir / "logs").glob("*-*.log"), key=lambda path: task_order(path.stem))
     return {task_of(path.stem): path for path in paths if path.is_file()}
 
 
