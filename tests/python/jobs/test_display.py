@@ -295,7 +295,8 @@ def test_a_function_s_workers_tell_what_they_do_too(
 
         task = current_task()
         assert task is not None
-        time.sleep(4 * task.index)
+        # Both are starting for longer than a second, and the second one for longer than the first.
+        time.sleep(2 + 4 * task.index)
         join_cluster(task)
 
     monkeypatch.setattr("tfmuster.launcher.supervise.display._START_SECONDS", 1.0)
