@@ -269,7 +269,9 @@ def test_a_pipe_gets_a_line_each_ten_seconds_while_workers_start(tmp_path: Path)
         "train.py",
         *(SAY, *MEET),
         "task = current_task()",
-        "if task.index == 1: time.sleep(12)",
+        "import os, subprocess, sys",
+        "show = [sys.executable, '-m', 'tfmuster', 'runs', 'show', os.environ['TFMUSTER_RUN_DIR']]",
+        "if task.index == 1: time.sleep(12); subprocess.run(show, stdout=open('shown', 'w'))",
         "else: print('line')",
         "join_cluster(task)",
         "say_state(State('training')); time.sleep(11)",
@@ -282,6 +284,8 @@ def test_a_pipe_gets_a_line_each_ten_seconds_while_workers_start(tmp_path: Path)
     # Only before all are there.
     assert all("waiting for worker 1" in line for line in later) and len(later) <= 1
     assert "tfmuster: starting" not in done.stdout
+    # Meanwhile, another terminal is told, too.
+    assert re.search(r"^worker 0: .*: waiting for worker 1$", (tmp_path / "shown").read_text(), re.M)
 
 
 def test_a_function_s_workers_tell_what_they_do_too(
