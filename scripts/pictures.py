@@ -26,7 +26,10 @@ from tfmuster.tracking.show.report import report_html  # noqa: E402
 os.environ.pop("TF_CPP_MIN_LOG_LEVEL", None)  # it shows TensorFlow's native lines
 LAUNCH = [sys.executable, "-m", "tfmuster", "launch", "-n", "2"]
 COLUMNS, LINES = 96, 22
-STYLE = "text { font: 11px sans-serif; fill: #333; } .phase { fill: #fff; } .grid { stroke: #ddd; }"
+STYLE = (
+    "text { font: 11px sans-serif; fill: #333; } .phase { fill: #fff; } "
+    ".grid { stroke: #ddd; } .best { stroke: #333; stroke-dasharray: 2 3; }"
+)
 
 
 def gallery(only: str = "") -> None:
@@ -43,6 +46,8 @@ def gallery(only: str = "") -> None:
         said = re.sub(r"\d{8}T\d{6}Z-", "20260101T120000Z-", done.stdout.replace(str(folder), "~"))
         if path := re.search(r"/(srv|tmp|home|root|work)/\S+", said):
             sys.exit(f"{program.name} prints a path of this machine, which readers do not have: {path[0]}")
+        # Who waits for whom depends on what else the machine does.
+        said = re.sub(r"^worker \d \| tfmuster: .*waiting for worker.*\n", "", said, flags=re.M)
         name = ROOT / "docs" / "gallery" / program.stem.replace("_", "-")
         name.with_suffix(".txt").write_text(
             f"$ tfmuster launch -n 2 {program.name}\n{said}", encoding="utf-8"

@@ -32,6 +32,8 @@ _CHATTER = re.compile(
     r"|WARNING: All log messages before absl::InitializeLog\(\) "
     r"|To enable the following instructions: .* rebuild TensorFlow"
     r"|/job:\w+/replica:\d+/task:\d+$"
+    # Logged as an error, although a slower way to compute the same is taken.
+    r"|E\d{4} .*\] oneDNN supports DT_\w+ only on platforms with "
 )
 
 # When, and by which process or thread, a line of a log was written.

@@ -104,6 +104,12 @@ def test_a_line_without_end_costs_no_memory() -> None:
             False,
             True,
         ),
+        (
+            "E0000 00:00:1795578656.812696   20884 util.cc:131] oneDNN supports DT_BOOL only on platforms "
+            "with AVX-512. Falling back to the default Eigen-based implementation if present.",
+            True,
+            True,
+        ),
         ("W0000 00:00:1795246261.766259   31812 dataset.cc:997] Input will not be optimized", False, False),
         ("E0000 00:00:1795246577.5   21407 grpc.cc:52] Could not start gRPC server", False, False),
         ("I am worker 0", False, False),
