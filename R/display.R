@@ -6,14 +6,11 @@
 # of them, because Python's frames are below; Python handles it right after them.
 session_display <- function(draw = draws_bars(), silent = 60, starting = 10) {
   bar <- new.env()
-  bar$epochs <- 0
   bar$written <- bar$told <- Sys.time()
   say <- function(line) suspendInterrupts(show_line(line, bar))
   glance <- function(progress) {
     suspendInterrupts({
-      lines <- as.character(unlist(progress$epoch_lines))
-      for (line in lines[seq_along(lines) > bar$epochs]) show_line(line, bar)
-      bar$epochs <- length(lines)
+      for (line in unlist(progress$epoch_lines)) show_line(line, bar)
       if (draw) {
         draw_bar(bar, progress)
       } else if (length(progress$start)) {

@@ -11,7 +11,7 @@ test_that("a console that can't draw gets the lines and the finished epochs, eac
   shown <- capture.output({
     show$say("worker 0 | two  spaces {x}")
     show$glance(progress("training", epoch_lines = list("epoch 1  loss 2")))
-    show$glance(progress("training", epoch_lines = list("epoch 1  loss 2", "epoch 2  loss 1")))
+    show$glance(progress("training", epoch_lines = list("epoch 2  loss 1")))
     show$end()
   })
   expect_equal(shown, c("worker 0 | two  spaces {x}", "epoch 1  loss 2", "epoch 2  loss 1"))

@@ -8,11 +8,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 #: Bytes that are read at a time.
 BLOCK = 1024 * 1024
+#: Bytes of the lines that are read at a time.
+_LINES = 256 * 1024
 #: Bytes at the end of a file among which its last lines are looked for.
 _MOST_READ = 1024 * BLOCK
 #: Bytes that are kept of a line. A progress bar writes one line, of which a terminal shows the end.
@@ -31,10 +34,28 @@ def open_regular(path: Path | str) -> BinaryIO:
 def read_regular(path: Path | str, most: int) -> bytes:
     """Return the content of a regular file of at most `most` bytes. Raises OSError, also for a larger one."""
     with open_regular(path) as file:
-        # A file may grow meanwhile.
-        if os.fstat(file.fileno()).st_size > most or len(content := file.read(most + 1)) > most:
-            raise OSError(errno.EFBIG, f"larger than {most >> 20} MB", str(path))
-        return content
+        return file.read(_size(file, path, most))
+
+
+def each_block(path: Path | str, most: int, begin: int = 0) -> Iterator[list[bytes]]:
+    """Yield the lines of a regular file of at most `most` bytes, some hundred KB of them at a time.
+
+    The first is the one that begins at byte `begin`. Raises OSError, also for a larger file.
+    """
+    with open_regular(path) as file:
+        remaining = _size(file, path, most) - file.seek(begin)
+        # A file may grow as fast as it is read.
+        while remaining > 0 and (lines := file.readlines(_LINES)):
+            yield lines
+            remaining -= sum(map(len, lines))
+
+
+def _size(file: BinaryIO, path: Path | str, most: int) -> int:
+    """Return the size of an open file. Raises OSError if it is larger than `most` bytes."""
+    size = os.fstat(file.fileno()).st_size
+    if size > most:
+        raise OSError(errno.EFBIG, f"larger than {most >> 20} MB", str(path))
+    return size
 
 
 def read_last_lines(path: Path | str, lines: int) -> bytes:

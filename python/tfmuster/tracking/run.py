@@ -34,8 +34,9 @@ from .lifecycle.resuming import resume_run
 from .lifecycle.stopping import stop_run, stop_text
 from .live.stacks import ask_for_stacks
 from .live.status import status_of, wait_for_end
+from .record.history import read_history
 from .record.layout import MODEL, UNFINISHED
-from .record.lines import history_of, read_notes
+from .record.lines import read_notes
 from .record.log_text import last_lines, log_paths, whole_text
 from .record.recording import read_error, read_info
 from .values import Values, returned_model, values_of
@@ -147,7 +148,7 @@ class Run:
         If a restart repeated an epoch, its last metrics count. The epochs of several calls of ``fit`` follow
         each other, and a metric that some of them lack is NaN there.
         """
-        return history_of(self.path)
+        return read_history(self.path).lists()
 
     def model(self) -> Any:
         """Load the model in ``model.keras``, or else one that a function returned, in Keras's safe mode."""

@@ -19,7 +19,8 @@ from ...system.say import say
 from ...system.terminal_text import visible
 from ...system.user_code import ipython_shell
 from ...tracking.live.states import State
-from ...tracking.record.lines import epoch_line, read_metrics
+from ...tracking.record.history import NewEpochs
+from ...tracking.record.lines import epoch_line
 from ...tracking.show.summary import in_words
 from .worker_table import Row, table_html, time_left, worker_table
 
@@ -56,16 +57,17 @@ class _Lines(Display):
     """Writes lines, and one for each epoch that the chief does not print, as with ``fit(verbose=0)``."""
 
     def __init__(self, run_path: Path, chief: str) -> None:
-        self._run_path, self._chief = run_path, chief
-        self._epochs = len(read_metrics(run_path))
+        self._chief, self._epochs = chief, NewEpochs(run_path)
         self._next = 0.0
 
     def _write_epochs(self) -> None:
-        epochs = read_metrics(self._run_path)
-        new, self._epochs = epochs[self._epochs :], max(self._epochs, len(epochs))
-        for values in new:
-            if not values.get("shown"):
-                self.line(f"{self._chief}{visible(epoch_line(values))}")
+        for text in _lines_of(self._epochs):
+            self.line(f"{self._chief}{visible(text)}")
+
+
+def _lines_of(epochs: NewEpochs) -> list[str]:
+    """Return a line for each new epoch that no worker has shown."""
+    return [epoch_line(values) for values in epochs.each() if not values.get("shown")]
 
 
 class _LineDisplay(_Lines):
@@ -211,7 +213,7 @@ class _CallbackDisplay(Display):
     def __init__(
         self, say: Callable[[str], object], glance: Callable[[Mapping[str, object]], object], run_path: Path
     ) -> None:
-        self._say, self._glance, self._run_path = say, glance, run_path
+        self._say, self._glance, self._epochs = say, glance, NewEpochs(run_path)
         self._next = 0.0
         self._begun = time.monotonic()
 
@@ -227,7 +229,7 @@ class _CallbackDisplay(Display):
         self._report([])
 
     def _report(self, rows: Sequence[Row]) -> None:
-        self._glance(progress_snapshot(rows, self._run_path, time.monotonic() - self._begun))
+        self._glance(progress_snapshot(rows, _lines_of(self._epochs), time.monotonic() - self._begun))
 
 
 class _SafeDisplay(Display):
@@ -263,12 +265,12 @@ def _discard_output() -> None:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-def progress_snapshot(rows: Sequence[Row], run_path: Path, seconds: float) -> dict[str, Any]:
+def progress_snapshot(rows: Sequence[Row], epoch_lines: Sequence[str], seconds: float) -> dict[str, Any]:
     """Return the progress of a job that has run for so many seconds, for a progress bar.
 
     ``phase``, ``text``, ``text_beside_bar`` (without what the bar shows), ``epoch``, ``epochs``, ``step`` and
     ``steps`` (numbers or None) are of the first task that waits, else trains, else the first. ``epoch_lines``
-    has a line for each finished epoch that no worker has shown. Two are for a display without a bar:
+    are those of epochs that have finished since the last call. Two are for a display without a bar:
     ``start`` says what the workers do that start, and is None without any; ``sign_of_life`` is for one that
     is silent, and None without workers.
     """
@@ -281,7 +283,7 @@ def progress_snapshot(rows: Sequence[Row], run_path: Path, seconds: float) -> di
         "epochs": state.epochs,
         "step": state.step,
         "steps": state.steps,
-        "epoch_lines": [epoch_line(values) for values in read_metrics(run_path) if not values.get("shown")],
+        "epoch_lines": list(epoch_lines),
         "start": _start_text(rows, seconds),
         "sign_of_life": _sign_of_life(rows, seconds) if rows else None,
     }

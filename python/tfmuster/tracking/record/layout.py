@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from ...environment import RUN_DIR_VARIABLE
-from ...system.regular_files import read_last_lines, read_regular
+from ...system.regular_files import each_block, read_last_lines, read_regular
 from ...system.replace import replacing_file
 
 #: Folder of all runs, relative to the working directory.
@@ -175,10 +175,27 @@ def read_json_lines(path: Path | str, *, last: int | None = None) -> list[dict[s
 
     Of the `last` lines if they are given, of which nothing before is read.
     """
-    values = []
+    if last is None:
+        return [value for block in each_json_block(path) for value in block]
     with contextlib.suppress(OSError):
-        content = read_regular(path, MOST_LINES) if last is None else read_last_lines(path, last)
-        for line in content.splitlines():
+        return json_objects(read_last_lines(path, last).splitlines())
+    return []
+
+
+def each_json_block(path: Path | str) -> Iterator[list[dict[str, Any]]]:
+    """Yield what `read_json_lines` returns, with some hundred KB of the file in memory at a time."""
+    with contextlib.suppress(OSError):
+        yield from map(json_objects, each_block(path, MOST_LINES))
+
+
+def json_objects(lines: Sequence[bytes]) -> list[dict[str, Any]]:
+    """Return the objects of lines of JSON, without those that are something else."""
+    values = []
+    try:
+        # Nearly always; a million times `suppress` would take longer than to read the lines.
+        values = list(map(orjson.loads, lines))
+    except orjson.JSONDecodeError:
+        for line in lines:
             with contextlib.suppress(orjson.JSONDecodeError):
                 values.append(orjson.loads(line))
     return [value for value in values if isinstance(value, dict)]

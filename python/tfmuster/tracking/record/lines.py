@@ -54,46 +54,32 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
     """Return the metrics that are one number each. A user's own metric may be any object."""
     metrics = {}
     for name, value in values.items():
-        with contextlib.suppress(TypeError, ValueError):
+        # Of a million epochs, contextlib.suppress() would take most of the time.
+        try:  # noqa: SIM105
             metrics[name] = float(value)
+        except (TypeError, ValueError):
+            pass
     return metrics
-
-
-def read_metrics(run_dir: Path) -> list[dict[str, Any]]:
-    """Return the lines by training and epoch. Of an epoch that a restart repeated, the last line counts."""
-    epochs: dict[tuple[int, int], dict[str, Any]] = {}
-    for line in read_json_lines(run_dir / METRICS):
-        # A program may write an endless epoch.
-        with contextlib.suppress(ValueError, OverflowError):
-            values = _values_of(line, len(epochs) + 1)
-            epochs[values["fit"], values["epoch"]] = values
-    return [values for _, values in sorted(epochs.items())]
 
 
 def read_last_metrics(run_dir: Path) -> dict[str, Any]:
     """Return the last line, of which nothing before is read; empty before the first epoch."""
     for line in reversed(read_json_lines(f"{run_dir}/{METRICS}", last=_LAST_LINES)):
         with contextlib.suppress(ValueError, OverflowError):
-            return _values_of(line, 1)
+            return epoch_values(line, 1)
     return {}
 
 
-def _values_of(line: Mapping[str, Any], epoch: int) -> dict[str, Any]:
-    """Return the values of a line. `epoch` is its own if the program has written none."""
+def epoch_values(line: Mapping[str, Any], epoch: int) -> dict[str, Any]:
+    """Return the values of a line. `epoch` is its own if the program has written none.
+
+    Raises ValueError or OverflowError if the training or the epoch is no finite number.
+    """
     # JSON has no NaN, the loss of a training that has diverged.
     values: dict[str, Any] = numbers({key: _NAN if x is None else x for key, x in line.items()})
     values["fit"] = int(values.get("fit", 1))
     values["epoch"] = int(values.get("epoch", epoch))
     return values
-
-
-def history_of(run_dir: Path) -> dict[str, list[float]]:
-    """Return the metrics of each epoch by name; see :meth:`.run.Run.history`."""
-    epochs = read_metrics(run_dir)
-    names = dict.fromkeys(name for values in epochs for name in values if name not in NO_METRICS)
-    if any(values["fit"] > 1 for values in epochs):
-        return {name: [values.get(name, _NAN) for values in epochs] for name in names}
-    return {name: [values[name] for values in epochs if name in values] for name in names}
 
 
 def epoch_line(values: Mapping[str, Any]) -> str:

@@ -22,8 +22,9 @@ import orjson
 from ...system.replace import replacing_file
 from ...system.terminal_text import output_encoding
 from .hidden_values import settings_without_secrets, without_secrets
+from .history import read_history
 from .layout import CALL, MOST_LINES, RESUME, STOP_COMMAND, read_json, read_json_lines, utc_now, write_json
-from .lines import METRICS, NOTES, history_of
+from .lines import METRICS, NOTES
 
 #: Tells whether a value that was read is of the kind that its readers expect.
 Check = Callable[[Any], bool]
@@ -258,7 +259,7 @@ def _write_tfruns(run_dir: Path, state: str) -> None:
     The files are those of tfruns 1.5.4: one file per property, metrics by column, an error. The folder is its
     owner's alone, as ``run.json`` is: one of the properties is the command.
     """
-    info, history, error = read_info(run_dir), history_of(run_dir), read_error(run_dir)
+    info, history, error = read_info(run_dir), read_history(run_dir).lists(), read_error(run_dir)
     folder = run_dir / "tfruns.d"
     folder.mkdir(mode=0o700, exist_ok=True)
     (folder / "properties").mkdir(exist_ok=True)

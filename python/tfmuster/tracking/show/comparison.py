@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import math
+import operator
 import os
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...errors import TfmusterError
 from ...system.terminal_text import visible
 from ..record.hidden_values import HIDDEN
+from ..record.history import Column, History, read_history
 from ..record.layout import CALL
-from ..record.lines import NO_METRICS, read_metrics
 from ..run import Run
 from .facts import hardware, last_noted, notes_by_subject
 from .listing import find_run
@@ -70,13 +72,14 @@ def compare_runs(
         )
     equal = len({run.name for run in found}) < len(found)
     by_name = {str(run.path) if equal else run.name: run for run in found}
+    histories = {name: read_history(run.path) for name, run in by_name.items()}
     comparison = {
         "runs": list(by_name),
         "settings": _differing({name: _settings(run) for name, run in by_name.items()}),
-        "metrics": _side_by_side({name: read_metrics(run.path) for name, run in by_name.items()}),
+        "metrics": _side_by_side(histories),
     }
     if path is not None:
-        curves = overlaid_curves({name: run.history() for name, run in by_name.items()})
+        curves = overlaid_curves({name: history.lists() for name, history in histories.items()})
         # A page may be sent to others.
         values = {"tables": tables(comparison, with_env=False), "curves": curves, **comparison}
         write_page(path, template("comparison.html").render(values), option="--html")
@@ -171,28 +174,21 @@ def _of_program(command: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield "program", " ".join(others)
 
 
-def _side_by_side(epochs: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+def _side_by_side(histories: Mapping[str, History]) -> dict[str, dict[str, Any]]:
     metrics: dict[str, dict[str, Any]] = {}
-    for run, lines in epochs.items():
-        values: dict[str, list[tuple[int, float]]] = {}
-        for number, line in enumerate(lines, 1):
-            for name in line.keys() - set(NO_METRICS):
-                values.setdefault(visible(name), []).append((number, line[name]))
-        for name in sorted(values, key=lambda name: (name.removeprefix("val_") != "loss", name)):
-            best = _best(name, values[name])
-            metrics.setdefault(name, {})[run] = {
-                "final": values[name][-1][1],
-                "best": None if best is None else best[1],
-                "best_epoch": None if best is None else best[0],
-            }
+    for run, history in histories.items():
+        columns = {visible(name): column for name, column in history.columns.items()}
+        for name in sorted(columns, key=lambda name: (name.removeprefix("val_") != "loss", name)):
+            number, best = _best(name, columns[name])
+            ((_, final),) = deque(columns[name].numbered(), maxlen=1)
+            metrics.setdefault(name, {})[run] = {"final": final, "best": best, "best_epoch": number}
     return metrics
 
 
-def _best(metric: str, values: Sequence[tuple[int, float]]) -> tuple[int, float] | None:
-    """Return the best value of a metric, with its number; the first of equal ones."""
-    numbers = [value for value in values if not math.isnan(value[1])]
-    if not numbers:
-        return None
+def _best(metric: str, column: Column) -> tuple[int | None, float | None]:
+    """Return the number of the best epoch of a metric, the first of equal ones, and its value."""
+    numbers = (value for value in column.numbered() if not math.isnan(value[1]))
+    unknown = (None, None)
     if _LEAST.search(metric):
-        return min(numbers, key=lambda value: value[1])
-    return max(numbers, key=lambda value: value[1]) if _GREATEST.search(metric) else None
+        return min(numbers, key=operator.itemgetter(1), default=unknown)
+    return max(numbers, key=operator.itemgetter(1), default=unknown) if _GREATEST.search(metric) else unknown

@@ -22,8 +22,8 @@ from ....system.terminal_text import is_chatter
 from ....words import Code, Words
 from ...failure.failure import Failure
 from ...live.states import read_events, read_shares, speed_text
+from ...record.history import read_history
 from ...record.layout import UNFINISHED, utc_now
-from ...record.lines import read_metrics
 from ...record.recording import unreadable
 from ...run import Run
 from ..facts import facts, last_noted
@@ -151,8 +151,8 @@ def _content(run: Run) -> dict[str, Any]:
     """Return the values of ``page.html``."""
     info, status = run.info(), run.status()
     unfinished = status["state"] in UNFINISHED
-    epochs = read_metrics(run.path)
-    best = best_epoch(epochs)
+    history = read_history(run.path)
+    best = best_epoch(history)
     return {
         "name": run.name,
         "state": str(status["state"]),
@@ -162,9 +162,9 @@ def _content(run: Run) -> dict[str, Any]:
         "summary": _summary(run, info, status),
         "layers": last_noted(run, "model summary").get("value"),
         "cluster": _cluster(info, status),
-        "curves": curves(epochs, best and best.at),
+        "curves": curves(history, best and best.at),
         "best": best,
-        "epochs": epoch_table(epochs, best),
+        "epochs": epoch_table(history, best),
         "timeline": timeline(read_events(run.path), time.time() if unfinished else 0.0),
         "workers": _workers(run),
         "logs": _logs(run),

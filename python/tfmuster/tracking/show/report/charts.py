@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from ...record.lines import NO_METRICS
+from ...record.history import History
 from ..summary import local_time
 
 _LARGEST = 1e300
@@ -40,7 +41,11 @@ _OTHER_PHASE = "#CC79A7"
 _TEXT = "currentColor"
 #: What ends a task is a mark, not a bar; so is each start.
 _ENDS = {"done": _TEXT, "failed": "#D55E00", "lost": "#D55E00", "ended": _TEXT, "preempted": _TEXT}
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 10, 34
+_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 420, 56, 12, 10, 34
+#: Columns of pixels of a curve, and how many epochs it has without being thinned out: four for each column.
+_COLUMNS = _WIDTH - _LEFT - _RIGHT
+_MOST_POINTS = 4 * _COLUMNS
+_VALUE = operator.itemgetter(1)
 _BAR, _GAP, _LABELS, _END = 22, 10, 110, 60
 
 
@@ -75,7 +80,7 @@ class Curve:
     epochs: list[Tick]
     #: Where the best epoch is, if it is known.
     best: float | None
-    width: int = 420
+    width: int = _WIDTH
     height: int = 230
     left: int = _LEFT
 
@@ -90,18 +95,17 @@ class Curve:
         return self.height - _BOTTOM
 
 
-def curves(lines: Sequence[Mapping[str, Any]], best: int | None = None) -> list[Curve]:
+def curves(history: History, best: int | None = None) -> list[Curve]:
     """Compute a chart for each metric, with its training and validation curves.
 
-    `lines` has a line of metrics for each epoch, and `best` is the best of them, from 0.
+    `best` is the place of the best epoch in the run, from 0.
     """
-    names = dict.fromkeys(name for line in lines for name in line if name not in NO_METRICS)
-    series = {name: [line.get(name, math.nan) for line in lines] for name in names}
+    series = {name: column.values for name, column in history.columns.items()}
     return [
         _curve(
             metric, {"training": series.get(metric, ()), "validation": series.get(f"val_{metric}", ())}, best
         )
-        for metric in _metrics(names)
+        for metric in _metrics(series)
     ]
 
 
@@ -132,19 +136,20 @@ def _curve(
     colors: Mapping[str, str] = _COLORS,
 ) -> Curve:
     shown = {name: values for name, values in series.items() if len(values)}
-    finite = [value for values in shown.values() for value in values if _is_drawn(value)] or [0.0]
+    points = {name: list(_points(values)) for name, values in shown.items()}
+    finite = [value for drawn in points.values() for _, value in drawn] or [0.0]
     epochs = max(len(values) for values in shown.values())
     low, high, ticks = _scale(min(finite), max(finite))
 
     def x(epoch: float) -> float:
-        return _LEFT + (Curve.width - _LEFT - _RIGHT) * (epoch - 1) / max(1, epochs - 1)
+        return _LEFT + _COLUMNS * (epoch - 1) / max(1, epochs - 1)
 
     def y(value: float) -> float:
         return _TOP + (Curve.height - _TOP - _BOTTOM) * (high - value) / (high - low)
 
     lines = [
-        CurveLine(name, colors[name], [(x(i), y(v)) for i, v in enumerate(values, 1) if _is_drawn(v)])
-        for name, values in shown.items()
+        CurveLine(name, colors[name], [(x(epoch), y(value)) for epoch, value in drawn])
+        for name, drawn in points.items()
     ]
     return Curve(
         metric,
@@ -156,17 +161,37 @@ def _curve(
     )
 
 
-def _is_drawn(value: float) -> bool:
-    """Return whether a value has a place on an axis, whose length is a number as well."""
-    return abs(value) < _LARGEST
+def _points(values: Sequence[float]) -> Iterator[tuple[int, float]]:
+    """Yield the epochs to draw, from 1, with their values.
+
+    Of a long training, they are the first, lowest, highest and last one of each column of pixels. A line
+    through these looks like one through all (M4, https://doi.org/10.14778/2732951.2732953).
+    """
+    step = math.ceil(len(values) / _COLUMNS) if len(values) > _MOST_POINTS else _MOST_POINTS
+    for begin in range(0, len(values), step):
+        drawn = [
+            (epoch, value)
+            for epoch, value in enumerate(values[begin : begin + step], begin + 1)
+            # The length of an axis is a number as well.
+            if abs(value) < _LARGEST
+        ]
+        if len(values) > _MOST_POINTS and drawn:
+            least, most = min(drawn, key=_VALUE), max(drawn, key=_VALUE)
+            drawn = sorted({drawn[0], least, most, drawn[-1]})
+        yield from drawn
 
 
 def _in_words(shown: Mapping[str, Sequence[float]]) -> str:
-    known = {name: [value for value in values if not math.isnan(value)] for name, values in shown.items()}
-    return "; ".join(
-        f"{name} from {values[0]:.4g} to {values[-1]:.4g} in {len(values)} epochs" if values else name
-        for name, values in known.items()
-    )
+    return "; ".join(" ".join([name, *_course(values)]) for name, values in shown.items())
+
+
+def _course(values: Sequence[float]) -> list[str]:
+    """Say how a metric began and ended, without the epochs that lack it."""
+    count = len(values) - sum(map(math.isnan, values))
+    if not count:
+        return []
+    first, last = (next(itertools.filterfalse(math.isnan, each)) for each in (values, reversed(values)))
+    return [f"from {first:.4g} to {last:.4g} in {count} epochs"]
 
 
 class Bar(NamedTuple):

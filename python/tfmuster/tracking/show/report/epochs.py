@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ...record.lines import NO_METRICS
+from ...record.history import History
 
 #: How many epochs the table has at most, besides the best one.
 _MOST_ROWS = 100
@@ -31,39 +30,40 @@ class EpochTable(NamedTuple):
     best: int | None
 
 
-def best_epoch(epochs: Sequence[Mapping[str, Any]]) -> Best | None:
+def best_epoch(history: History) -> Best | None:
     """Return the epoch with the lowest validation loss, or else loss; the first of several. None without."""
     for criterion in _CRITERIA:
-        known = [
-            (epoch[criterion], at)
-            for at, epoch in enumerate(epochs)
-            if math.isfinite(epoch.get(criterion, math.nan))
-        ]
-        if known:
-            value, at = min(known)
-            return Best(at, _name(epochs[at]), f"lowest {criterion}, {value:.4g}")
+        if criterion in history.columns:
+            values = history.columns[criterion].values
+            known = ((value, at) for at, value in enumerate(values) if math.isfinite(value))
+            value, at = min(known, default=(math.nan, None))
+            if at is not None:
+                return Best(at, _name(history, at), f"lowest {criterion}, {value:.4g}")
     return None
 
 
-def epoch_table(epochs: Sequence[Mapping[str, Any]], best: Best | None) -> EpochTable | None:
+def epoch_table(history: History, best: Best | None) -> EpochTable | None:
     """Return the table; None without epochs."""
-    if not epochs:
+    count = len(history)
+    if not count:
         return None
-    metrics = [*dict.fromkeys(name for epoch in epochs for name in epoch if name not in NO_METRICS)]
-    first = max(0, len(epochs) - _MOST_ROWS)
-    shown = [*([best.at] if best is not None and best.at < first else []), *range(first, len(epochs))]
+    first = max(0, count - _MOST_ROWS)
+    shown = [*([best.at] if best is not None and best.at < first else []), *range(first, count)]
     rows = [
         [
-            _name(epochs[at]) + (", best" if best and at == best.at else ""),
-            *(f"{epochs[at][name]:.4g}" if name in epochs[at] else "" for name in metrics),
+            _name(history, at) + (", best" if best and at == best.at else ""),
+            *(f"{column.values[at]:.4g}" if column.known[at] else "" for column in history.columns.values()),
         ]
         for at in shown
     ]
-    count = f"the last {_MOST_ROWS} of {len(epochs)}" if first else f"{len(epochs)}"
     return EpochTable(
-        f"Epochs, {count}", ["epoch", *metrics], rows, None if best is None else shown.index(best.at)
+        f"Epochs, {f'the last {_MOST_ROWS} of {count}' if first else count}",
+        ["epoch", *history.columns],
+        rows,
+        None if best is None else shown.index(best.at),
     )
 
 
-def _name(epoch: Mapping[str, Any]) -> str:
-    return (f"fit {epoch['fit']}, " if epoch["fit"] > 1 else "") + str(epoch["epoch"])
+def _name(history: History, at: int) -> str:
+    fit = history.fit(at)
+    return (f"fit {fit}, " if fit > 1 else "") + str(history.epoch(at))

@@ -156,6 +156,27 @@ def test_the_table_of_a_long_training_has_its_end_and_the_best_epoch(tmp_path: P
     assert table.startswith("the last 100 of 300 epoch loss fit 2, 7, best 0 fit 2, 201 194 ")
 
 
+def test_a_page_about_a_long_training_is_small_and_has_each_spike(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    run.path.mkdir()
+    count, spike, best = 50_000, 31_234, 41_000
+    values = [9.0 if n == spike else 0.1 if n == best else 1 + n % 7 / 10 for n in range(1, count + 1)]
+    lines = [f'{{"fit": 1, "epoch": {n}, "loss": {value}}}\n' for n, value in enumerate(values, 1)]
+    (run.path / "metrics.jsonl").write_text("".join(lines))
+    page = report_html(run)
+    assert len(page) < 60_000
+    points = [tuple(map(float, point.split(","))) for point in re.findall(POINTS, page)[0].split()]
+    places = [at for at, _ in points]
+    assert places == sorted(places) and (places[0], places[-1]) == (56, 408)
+    highest = min(points, key=lambda point: point[1])
+    assert highest[0] == round(56 + 352 * (spike - 1) / (count - 1), 1)
+    assert sum(y < highest[1] + 50 for _, y in points) == 1
+    assert f"Best epoch: {best} (lowest loss, 0.1)" in text_of(page, "curves")
+    # The last 100 epochs, and the best one.
+    table = page.partition("<summary>Epochs, ")[2].partition("</table>")[0]
+    assert table.startswith(f"the last 100 of {count}<") and table.count("<tr") == 1 + 101
+
+
 def test_without_a_loss_that_is_a_number_no_epoch_is_the_best(tmp_path: Path) -> None:
     run = Run(tmp_path / "run")
     run.path.mkdir()
