@@ -6,7 +6,7 @@ import functools
 import itertools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -127,19 +127,26 @@ def list_runs(folder: str | None, everywhere: bool, as_json: bool, **wanted: Any
             there = dict.fromkeys(str(run.status()["state"]) for run in others)
             click.echo(visible(f"The states of those that are there: {', '.join(there)}"), err=True)
         return
-    documents = [Documents(run.path) for run in chosen]
-    _print_table(run_columns(documents, paths=everywhere))
-    for each in documents:
-        if odd := each.unreadable():
-            click.echo(visible(f"{each.run_dir.name}: can't read {odd}"), err=True)
+    odd: list[str] = []
+
+    def each_with_files() -> Iterator[Documents]:
+        # What was read of thousands of runs is not kept.
+        for run in chosen:
+            yield (documents := Documents(run.path))
+            if names := documents.unreadable():
+                odd.append(f"{run.name}: can't read {names}")
+
+    _print_table(run_columns(each_with_files(), paths=everywhere))
+    for text in odd:
+        click.echo(visible(text), err=True)
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:
     """Print rows of texts in columns; the last columns of a row may be missing."""
     widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
-    for row in rows:
-        shown = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=False))
-        click.echo(visible(shown.rstrip()))
+    padded = (map(str.ljust, row, widths) for row in rows)
+    # At once: a write for each of thousands of runs takes a while.
+    click.echo("\n".join(visible("  ".join(texts)) for texts in padded))
 
 
 @runs.command()

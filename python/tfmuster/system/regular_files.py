@@ -24,17 +24,37 @@ _LONGEST = 64 * 1024
 
 def open_regular(path: Path | str) -> BinaryIO:
     """Open a regular file, or a link to one, to read its bytes. Raises OSError, also for anything else."""
+    return os.fdopen(_descriptor(path)[0], "rb")
+
+
+def _descriptor(path: Path | str) -> tuple[int, int]:
+    """Open a regular file, and return its descriptor and its size."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return os.fdopen(descriptor, "rb")
+    return descriptor, status.st_size
 
 
 def read_regular(path: Path | str, most: int) -> bytes:
     """Return the content of a regular file of at most `most` bytes. Raises OSError, also for a larger one."""
-    with open_regular(path) as file:
-        return file.read(_size(file, path, most))
+    # A file object would take longer than to read one of the thousands of small files of a list of runs.
+    descriptor, size = _descriptor(path)
+    try:
+        _check_size(size, path, most)
+        return _read(descriptor, 0, size)
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, begin: int, count: int) -> bytes:
+    """Read so many bytes from byte `begin` on, or to the end of the file."""
+    content = os.pread(descriptor, count, begin)
+    # Not every file system returns all at once.
+    while len(content) < count and (more := os.pread(descriptor, count - len(content), begin + len(content))):
+        content += more
+    return content
 
 
 def each_block(path: Path | str, most: int, begin: int = 0) -> Iterator[list[bytes]]:
@@ -43,19 +63,18 @@ def each_block(path: Path | str, most: int, begin: int = 0) -> Iterator[list[byt
     The first is the one that begins at byte `begin`. Raises OSError, also for a larger file.
     """
     with open_regular(path) as file:
-        remaining = _size(file, path, most) - file.seek(begin)
+        size = os.fstat(file.fileno()).st_size
+        _check_size(size, path, most)
+        remaining = size - file.seek(begin)
         # A file may grow as fast as it is read.
         while remaining > 0 and (lines := file.readlines(_LINES)):
             yield lines
             remaining -= sum(map(len, lines))
 
 
-def _size(file: BinaryIO, path: Path | str, most: int) -> int:
-    """Return the size of an open file. Raises OSError if it is larger than `most` bytes."""
-    size = os.fstat(file.fileno()).st_size
+def _check_size(size: int, path: Path | str, most: int) -> None:
     if size > most:
         raise OSError(errno.EFBIG, f"larger than {most >> 20} MB", str(path))
-    return size
 
 
 def read_last_lines(path: Path | str, lines: int) -> bytes:
@@ -68,18 +87,21 @@ def read_last_lines(path: Path | str, lines: int) -> bytes:
     # The last line comes first. It is empty if a line end is the end of the file; then one more is kept.
     last_first: list[bytes] = []
     begun = b""
-    with open_regular(path) as file:
-        size = position = file.seek(0, os.SEEK_END)
+    descriptor, size = _descriptor(path)
+    try:
+        position = size
         while position > max(0, size - _MOST_READ) and len(last_first) <= lines:
             step = min(BLOCK, position)
-            position = file.seek(position - step)
-            *others, end = file.read(step).split(b"\n")
+            position -= step
+            *others, end = _read(descriptor, position, step).split(b"\n")
             # One byte more tells that there was more.
             begun = begun if len(begun) > _LONGEST else (end + begun)[-_LONGEST - 1 :]
             if others:
                 last_first.append(begun)
                 begun, *others = others
                 last_first += others[::-1]
+    finally:
+        os.close(descriptor)
     last_first.append(begun)
     kept = last_first[: lines + 1] if last_first[0] == b"" else last_first[:lines]
     return b"\n".join(map(_end_of, reversed(kept)))

@@ -50,6 +50,8 @@ def visible(line: str) -> str:
 
     A progress bar rewrites its line. Several workers can't share one line, so only the last state is shown.
     """
+    if line.isprintable():
+        return line.rstrip()
     line = _ESCAPES.sub("", line)
     if "\r" in line or "\b" in line:
         shown: list[str] = []

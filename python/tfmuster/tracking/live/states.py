@@ -17,7 +17,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -101,8 +101,8 @@ class State:
     def from_dict(cls, values: Mapping[str, Any]) -> State | None:
         """Make a state from a JSON object; None if the object is not a state."""
         try:
-            known = [field for field in fields(cls) if field.name in values]
-            return cls(**{field.name: _reader_of(field)(values[field.name]) for field in known})
+            readers = _readers()
+            return cls(**{name: readers[name](value) for name, value in values.items() if name in readers})
         except (TypeError, ValueError, OverflowError, AttributeError):
             return None
 
@@ -188,9 +188,10 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def _reader_of(known: Field[Any]) -> Callable[[Any], Any]:
-    # Some may be missing.
-    return _READERS[str(known.type).partition(" |")[0]]
+@functools.cache
+def _readers() -> dict[str, Callable[[Any], Any]]:
+    """Return what reads each field of a state. Some may be missing."""
+    return {known.name: _READERS[str(known.type).partition(" |")[0]] for known in fields(State)}
 
 
 def speed_text(measured: Mapping[str, Any]) -> str:
@@ -316,7 +317,7 @@ def tasks_with_states(run_dir: Path) -> list[str]:
     """Return the tasks that have recorded a state or a phase, in the order of their indices."""
     with contextlib.suppress(OSError):
         # Of a thousand tasks, the launcher asks every second.
-        files = (name.rpartition(".") for name in os.listdir(run_dir / STATES))
+        files = (name.rpartition(".") for name in os.listdir(f"{run_dir}/{STATES}"))
         stems = {stem for stem, _, suffix in files if suffix in ("json", "jsonl") and "-" in stem}
         return [task_of(stem) for stem in sorted(stems, key=task_order)]
     return []
@@ -326,9 +327,10 @@ def _path_of(run_dir: Path, task: str, suffix: str) -> str:
     return f"{run_dir}/{STATES}/{file_stem(task)}.{suffix}"
 
 
-def read_events_of(run_dir: Path, task: str) -> list[dict[str, Any]]:
-    """Read the phases of one task; see :func:`read_events`."""
-    states = filter(None, map(State.from_dict, read_json_lines(_path_of(run_dir, task, "jsonl"))))
+def read_events_of(run_dir: Path, task: str, having: Iterable[str] = ("phase",)) -> list[dict[str, Any]]:
+    """Read the phases of one task that have one of these fields; see :func:`read_events`."""
+    lines = read_json_lines(_path_of(run_dir, task, "jsonl"))
+    states = filter(None, (State.from_dict(line) for line in lines if not line.keys().isdisjoint(having)))
     return sorted(
         (
             {"time": state.time, "phase": state.phase, **state.measured}

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from ...environment import RUN_DIR_VARIABLE
-from ...system.regular_files import each_block, read_last_lines, read_regular
+from ...system.regular_files import each_block, read_regular
 from ...system.replace import replacing_file
 
 #: Folder of all runs, relative to the working directory.
@@ -170,16 +170,9 @@ def read_json(path: Path | str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def read_json_lines(path: Path | str, *, last: int | None = None) -> list[dict[str, Any]]:
-    """Return the objects of a file's lines. The last line may be incomplete, and a user may add others.
-
-    Of the `last` lines if they are given, of which nothing before is read.
-    """
-    if last is None:
-        return [value for block in each_json_block(path) for value in block]
-    with contextlib.suppress(OSError):
-        return json_objects(read_last_lines(path, last).splitlines())
-    return []
+def read_json_lines(path: Path | str) -> list[dict[str, Any]]:
+    """Return the objects of a file's lines. The last line may be incomplete, and a user may add others."""
+    return [value for block in each_json_block(path) for value in block]
 
 
 def each_json_block(path: Path | str) -> Iterator[list[dict[str, Any]]]:

@@ -13,6 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import orjson
+
+from ...system.regular_files import read_last_lines
 from .layout import append_json, own_run_dir, read_json_lines
 
 METRICS = "metrics.jsonl"
@@ -64,9 +67,11 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 def read_last_metrics(run_dir: Path) -> dict[str, Any]:
     """Return the last line, of which nothing before is read; empty before the first epoch."""
-    for line in reversed(read_json_lines(f"{run_dir}/{METRICS}", last=_LAST_LINES)):
-        with contextlib.suppress(ValueError, OverflowError):
-            return epoch_values(line, 1)
+    with contextlib.suppress(OSError):
+        for line in reversed(read_last_lines(f"{run_dir}/{METRICS}", _LAST_LINES).splitlines()):
+            with contextlib.suppress(ValueError, OverflowError):
+                if isinstance(values := orjson.loads(line), dict):
+                    return epoch_values(values, 1)
     return {}
 
 

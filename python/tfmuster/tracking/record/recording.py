@@ -12,7 +12,7 @@ import os
 import shlex
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
@@ -120,44 +120,60 @@ class Documents:
     def __init__(self, run_dir: Path) -> None:
         self.run_dir = run_dir
         self._folder = os.fspath(run_dir)
-        self._contents: dict[str, dict[str, Any]] = {}
+        self._contents: dict[str, tuple[dict[str, Any], list[str]]] = {}
 
     def path(self, name: str) -> str:
         """Return the path of a file. A Path would take longer than to read the file."""
         return f"{self._folder}/{name}"
 
-    def content(self, name: str) -> dict[str, Any]:
-        """Return the object in a file, whatever its entries are; empty if there is none."""
+    def content(self, name: str) -> tuple[dict[str, Any], list[str]]:
+        """Return the entries of a file without those that are not of their kind, and the names of these."""
         if name not in self._contents:
-            self._contents[name] = read_json(self.path(name))
+            known, odd = _sorted_out(read_json(self.path(name)), _FILES[name])
+            if name == "status.json" and "tasks" in known:
+                known["tasks"] = dict(_each_task(known["tasks"], odd))
+            self._contents[name] = known, odd
         return self._contents[name]
 
     def info(self) -> dict[str, Any]:
         """See :func:`read_info`."""
-        return _known(self.content("run.json"), _INFO)
+        return self.content("run.json")[0]
 
     def status(self) -> dict[str, Any]:
         """See :func:`read_status`."""
-        status = _known(self.content("status.json"), _STATUS)
-        if "tasks" in status:
-            tasks = {name: entry for name, entry in status["tasks"].items() if isinstance(entry, dict)}
-            status["tasks"] = {name: {"state": "unknown", **_known(tasks[name], _TASK)} for name in tasks}
-        return status
+        return self.content("status.json")[0]
 
     def unreadable(self) -> str:
         """See :func:`unreadable`."""
+        try:
+            # Most runs have no error and no notes, and to look for each takes longer.
+            there = os.listdir(self._folder)
+        except OSError:
+            there = [*_FILES, METRICS, NOTES]
         names = []
-        for name, checks in _FILES.items():
-            path, entries = self.path(name), self.content(name)
-            if odd := _odd(entries, checks):
+        for name in filter(there.__contains__, _FILES):
+            path, (known, odd) = self.path(name), self.content(name)
+            if odd:
                 names.append(f"{name} ({', '.join(odd)})")
             # Only its owner may read some of them.
-            elif not entries and os.path.lexists(path) and (not _is_file(path) or os.access(path, os.R_OK)):
+            elif not known and (size := _size(path)) is not None and (size < 0 or os.access(path, os.R_OK)):
                 names.append(name)
-        for name in (METRICS, NOTES):
-            if _is_file(path := self.path(name)) is not None and not _holds_lines(path):
+        for name in filter(there.__contains__, (METRICS, NOTES)):
+            # A file of lines may be empty.
+            if (size := _size(self.path(name))) is not None and not 0 <= size <= MOST_LINES:
                 names.append(name)
         return ", ".join(names)
+
+
+def _each_task(tasks: Mapping[str, Any], odd: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the entry of each task, which has a state, and add the names of those that are odd."""
+    for task, entry in tasks.items():
+        is_object = isinstance(entry, dict)
+        known, odd_entries = _sorted_out(entry, _TASK) if is_object else ({}, [task])
+        if odd_entries:
+            odd.append(task)
+        if is_object:
+            yield task, {"state": "unknown", **known}
 
 
 def read_info(run_dir: Path) -> dict[str, Any]:
@@ -173,9 +189,10 @@ def read_status(run_dir: Path) -> dict[str, Any]:
 def read_error(run_dir: Path) -> dict[str, Any]:
     """Read ``error.json``, with all its entries; empty if there is no failure."""
     path = run_dir / "error.json"
-    if not (error := read_json(path)):
+    known, odd = Documents(run_dir).content("error.json")
+    if not known and not odd:
         return {}
-    return {**_NO_ERROR, "time": written(path).isoformat(timespec="milliseconds"), **_known(error, _ERROR)}
+    return {**_NO_ERROR, "time": written(path).isoformat(timespec="milliseconds"), **known}
 
 
 def written(path: Path) -> datetime:
@@ -191,31 +208,22 @@ def unreadable(run_dir: Path) -> str:
     return Documents(run_dir).unreadable()
 
 
-def _odd(entries: Mapping[str, Any], checks: Mapping[str, Check]) -> list[str]:
-    """Return the names of entries that are not what they must be, and of such tasks."""
-    odd = [name for name, value in entries.items() if name in checks and not checks[name](value)]
-    tasks = entries.get("tasks") if checks is _STATUS else None
-    for task, entry in tasks.items() if isinstance(tasks, dict) else ():
-        if not isinstance(entry, dict) or _odd(entry, _TASK):
-            odd.append(task)
-    return odd
-
-
-def _is_file(path: str) -> bool | None:
-    """Return whether a path is of a regular file, or of a link to one; None if there is nothing."""
+def _size(path: str) -> int | None:
+    """Return the size of a regular file, also behind a link; -1 of anything else, None of nothing."""
     try:
-        return stat.S_ISREG(os.stat(path).st_mode)
+        status = os.lstat(path)
     except OSError:
-        return False if os.path.lexists(path) else None
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        with contextlib.suppress(OSError):
+            status = os.stat(path)
+    return status.st_size if stat.S_ISREG(status.st_mode) else -1
 
 
-def _holds_lines(path: str) -> bool:
-    return bool(_is_file(path)) and os.stat(path).st_size <= MOST_LINES
-
-
-def _known(entries: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
-    """Return the entries that are of their kind, and those of which no kind is known."""
-    return {name: value for name, value in entries.items() if name not in checks or checks[name](value)}
+def _sorted_out(entries: dict[str, Any], checks: Mapping[str, Check]) -> tuple[dict[str, Any], list[str]]:
+    """Return the entries without those that are not of their kind, and the names of these."""
+    odd = [name for name, value in entries.items() if name in checks and not checks[name](value)]
+    return ({name: value for name, value in entries.items() if name not in odd} if odd else entries), odd
 
 
 def record_info(run_dir: Path, about: Mapping[str, Any]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -37,15 +38,21 @@ _LIST_ALL = Code("tfmuster.runs(all=True)", "run_list(all = TRUE)", "tfmuster ru
 
 def runs_in(folder: Folders = RUNS) -> list[Run]:
     """Return all runs in a folder or several, oldest first: their names begin with their times."""
-    return _in_order(path.parent for place in _each(folder) for path in Path(place).glob("*/run.json"))
+    return _in_order(path for place in _each(folder) for path in _run_dirs(Path(place).absolute()))
+
+
+def _run_dirs(folder: Path) -> Iterator[str]:
+    # No Path for each of thousands of runs, which would take longer than to find them.
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        yield from (entry.path for entry in entries if os.path.exists(f"{entry.path}/run.json"))
 
 
 def _each(folder: Folders) -> Sequence[str | os.PathLike[str]]:
     return [folder] if isinstance(folder, str | os.PathLike) else folder
 
 
-def _in_order(paths: Iterable[Path]) -> list[Run]:
-    return [Run(path) for path in sorted(paths, key=lambda path: (path.name, path))]
+def _in_order(paths: Iterable[str]) -> list[Run]:
+    return [Run(path) for path in sorted(paths, key=lambda path: (os.path.basename(path), path))]
 
 
 def runs(folder: Folders | None = None, *, all: bool = False) -> list[Run]:
@@ -65,7 +72,7 @@ def runs(folder: Folders | None = None, *, all: bool = False) -> list[Run]:
     here = runs_in(RUNS if folder is None else folder)
     if not all:
         return here
-    return _in_order({run.path: None for run in here} | {path.absolute(): None for path in known_runs()})
+    return _in_order({str(run.path) for run in here} | {str(path.absolute()) for path in known_runs()})
 
 
 def find_run(

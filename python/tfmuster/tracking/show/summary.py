@@ -24,7 +24,7 @@ from .facts import facts, launch_line
 def local_time(text: str | None) -> str | None:
     """Return a time of a run, which is in UTC, as the user's clock shows it."""
     try:
-        return None if text is None else f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M:%S}"
+        return text and datetime.fromisoformat(text).astimezone().isoformat(" ", "seconds")[:19]
     except (ValueError, OverflowError):
         # A year that no clock shows.
         return text
@@ -65,7 +65,7 @@ def speeds(run: Run) -> dict[str, dict[str, Any]]:
 def _each_speed(run_dir: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the speed of each task that has one; only the files of those that are asked for are read."""
     for task in tasks_with_states(run_dir):
-        events, state = read_events_of(run_dir, task), read_state(run_dir, task)
+        events, state = read_events_of(run_dir, task, SPEEDS), read_state(run_dir, task)
         measured = [event for event in events if not event.keys().isdisjoint(SPEEDS)][-1:]
         if state is not None and state.phase == "training" and state.steps_per_second is not None:
             measured = [state.measured]
