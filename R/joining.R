@@ -1,3 +1,25 @@
+# Prepare TensorFlow and Keras as in a launched worker once TF_CONFIG names the task of this process. So a
+# strategy of TensorFlow's own joins as strategy() does, and what keras3 runs when Keras is imported, which
+# starts TensorFlow, waits for it.
+join_from_r <- function() {
+  # Each process of a job is prepared when it starts.
+  if (nzchar(Sys.getenv("TFMUSTER_JOB")) || nzchar(Sys.getenv("TFMUSTER_WARM"))) {
+    return(invisible())
+  }
+  clustered <- nzchar(Sys.getenv("TF_CONFIG"))
+  # An error here would end whatever starts Python, also without a cluster.
+  tryCatch(
+    run_python("join_from_r", keras = Sys.getenv("TFMUSTER_KERAS_COMPAT") != "0"),
+    error = function(e) {
+      if (clustered) {
+        warn_tfmuster(paste0("This process can't join the cluster of TF_CONFIG: ", conditionMessage(e)))
+      }
+    }
+  )
+  if (clustered) say_how_it_ends()
+  invisible()
+}
+
 # Report from R how it ends, because Python's exit hooks never run inside R, and Python never sees an R error.
 # The other workers can then name the cause, and do not treat an early exit as a failure.
 say_how_it_ends <- function() {

@@ -40,4 +40,5 @@ give_way <- function(attached = as.environment("package:tfmuster"), search = bas
   keep_virtualenv()
   prefer_python()
   for (package in c("generics", "tensorflow")) register_evaluate(package)
+  if (reticulate::py_available()) join_from_r() else setHook("reticulate.onPyInit", join_from_r)
 }

@@ -1,6 +1,10 @@
 #' Create a distribution strategy that works with Keras 3
 #'
-#' Create it before anything else uses TensorFlow: before `library(keras3)`, a model, or a tensor.
+#' Create it before anything else uses TensorFlow, such as a model or a tensor. `library(keras3)` may come
+#' before, unless TensorFlow has been imported by then.
+#'
+#' When tfmuster is loaded and TF_CONFIG is set, TensorFlow's own `tf$distribute$MultiWorkerMirroredStrategy()`
+#' joins the cluster in the same way.
 #'
 #' With `"parameter_server"`, only the task that coordinates (the chief, or worker 0) gets a strategy, for
 #' [ps_fit()]. In all other tasks this call serves until the job ends, and then ends the process.

@@ -10,7 +10,7 @@
 #' and an index written as a string, with a `tfmuster_warning`.
 #'
 #' `use_tf_config()` sets the variable for Python, running or not, and for processes that R starts.
-#' `Sys.setenv()` alone does not change it in a running Python.
+#' `Sys.setenv()` alone does not change it in a running Python; a strategy that is made later still finds it.
 #'
 #' @param task A task, from [cluster_task()].
 #' @param pretty `TRUE` for a readable text on several lines.

@@ -42,6 +42,26 @@ run_r <- function(code, env = character(), timeout = 240) {
   list(output = as.character(output), status = status)
 }
 
+# Runs R code in two processes that know of each other by the code's TF_CONFIG alone, as in two terminals. In the
+# code, `%s` is where it sets the variable. Returns what each has printed.
+in_two_terminals <- function(code, timeout = 240) {
+  skip_if_fast()
+  ports <- free_ports(2)
+  folder <- withr::local_tempdir()
+  out <- file.path(folder, paste0(0:1, ".txt"))
+  commands <- vapply(0:1, function(index) {
+    spec <- sprintf('{"cluster":{"worker":["127.0.0.1:%d","127.0.0.1:%d"]},', ports[1], ports[2])
+    spec <- sprintf('%s"task":{"type":"worker","index":%d}}', spec, index)
+    file <- file.path(folder, paste0(index, ".R"))
+    lines <- sub("%s", sprintf("Sys.setenv(TF_CONFIG = '%s')", spec), code, fixed = TRUE)
+    writeLines(c(sprintf(".libPaths(%s)", deparse1(.libPaths())), lines), file)
+    sprintf("timeout %d %s %s > %s 2>&1 &", timeout, rscript(), file, out[index + 1])
+  }, "")
+  env <- c(fresh, TF_CONFIG = NA, TF_CPP_MIN_LOG_LEVEL = "2", PYTHONHASHSEED = "0")
+  withr::with_envvar(env, system2("sh", c("-c", shQuote(paste(c(commands, "wait"), collapse = " ")))))
+  lapply(out, readLines)
+}
+
 free_ports <- function(n) {
   sockets <- list()
   ports <- integer()

@@ -45,6 +45,30 @@ for (order in list(c("tfmuster", "keras3"), c("keras3", "tfmuster"))) {
   })
 }
 
+# The document that tfmuster began with: TF_CONFIG, TensorFlow's own strategy, and a terminal for each worker.
+for (order in list(c("tfmuster", "tensorflow", "keras3"), c("tensorflow", "keras3", "tfmuster"))) {
+  test_that(paste("keras3 trains in two terminals, loaded in the order", toString(order)), {
+    shown <- in_two_terminals(c(
+      sprintf("library(%s)", order), "%s", "made <- tf$distribute$MultiWorkerMirroredStrategy()", "set.seed(1)",
+      training, "cat('numbers', made$num_replicas_in_sync, format(unlist(history$metrics), digits = 6), '\\n')"
+    ))
+    numbers <- lapply(shown, function(lines) numbers_of(lines)[[1]])
+    expect_equal(numbers[[1]][1], 2, info = shown[[1]])
+    expect_equal(numbers[[1]], numbers[[2]])
+  })
+}
+
+test_that("in two terminals, a strategy after library(keras3) has started TensorFlow is refused", {
+  shown <- in_two_terminals(c(
+    "library(tfmuster)", "%s", "tf <- reticulate::import('tensorflow')", "library(keras3)",
+    "made <- tf$distribute$MultiWorkerMirroredStrategy()"
+  ))
+  for (lines in shown) {
+    expect_match(lines, "it was started by library(keras3)", all = FALSE, fixed = TRUE)
+    expect_match(lines, "and before library(keras3)", all = FALSE, fixed = TRUE)
+  }
+})
+
 for (order in list(c("tfmuster", "keras3"), c("keras3", "tfmuster"))) {
   test_that(paste("keras3's functions are not masked, loaded in the order", toString(order)), {
     # run_r() attaches tfmuster first.

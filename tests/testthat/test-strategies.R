@@ -76,6 +76,26 @@ test_that("TensorFlow in use before the strategy is an R error that says what to
   expect_match(run$output, "library(keras3)", all = FALSE, fixed = TRUE)
 })
 
+ways <- list(
+  "before Python starts" = "%s",
+  "after Python has started" = c("invisible(reticulate::py_config())", "%s"),
+  "after TensorFlow is imported" = c("invisible(reticulate::import('tensorflow'))", "%s")
+)
+for (when in names(ways)) {
+  test_that(paste("TensorFlow's own strategy joins a TF_CONFIG that R sets", when), {
+    skip_without_python(tensorflow = TRUE)
+    shown <- in_two_terminals(c(
+      "library(tfmuster)", ways[[when]],
+      "made <- reticulate::import('tensorflow')$distribute$MultiWorkerMirroredStrategy()", own_model,
+      "history <- fit(model, digits$x_train, digits$y_train, batch_size = 64, verbose = FALSE)",
+      "cat('numbers', made$num_replicas_in_sync, format(history$value, digits = 6), '\\n')"
+    ))
+    numbers <- lapply(shown, function(lines) numbers_of(lines)[[1]])
+    expect_equal(numbers[[1]][1], 2, info = shown[[1]])
+    expect_equal(numbers[[1]], numbers[[2]])
+  })
+}
+
 test_that("the call that started TensorFlow in a worker is named", {
   skip_without_python(tensorflow = TRUE)
   folder <- withr::local_tempdir()

@@ -125,13 +125,18 @@ def keep_tf_config() -> None:
         return
     launched, now = os.environ.get(TF_CONFIG_VARIABLE), os.environ.get("TF_CONFIG")
     if "rpytools" in sys.modules:
-        getenv = ctypes.CDLL(None).getenv
-        getenv.restype = ctypes.c_char_p
-        now = (getenv(b"TF_CONFIG") or b"").decode()
+        now = tf_config_in_r()
     if launched and now != launched:
         _say_once("the program sets TF_CONFIG itself; the one of this job is used instead.")
     if launched or now:
         os.environ["TF_CONFIG"] = launched or now or ""
+
+
+def tf_config_in_r() -> str:
+    """Return the TF_CONFIG of R around this Python, which ``Sys.setenv`` changes; empty if it is not set."""
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_char_p
+    return (getenv(b"TF_CONFIG") or b"").decode()
 
 
 def current_task(environ: Mapping[str, str] | None = None) -> Task | None:

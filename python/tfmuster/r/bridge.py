@@ -70,6 +70,7 @@ _FOR_R = {
         "tracking.show.tail": ("Tail", "log_lines"),
         "tracking.show.tensorboard": ("start_tensorboard",),
         "tracking.values": ("check_r_result", "check_returned"),
+        "worker.joining_r": ("join_from_r",),
         "training.values": ("begin_chief_first", "end_chief_first", "share_file"),
     }.items()
     for name in names

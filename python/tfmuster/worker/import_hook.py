@@ -51,7 +51,7 @@ def install_import_hook(*, keras: bool = True) -> None:
     ``keras`` is False. In any case, neither Keras 3 nor Keras 2 trains a model in one of several workers
     alone (see :mod:`tfmuster.keras_compat.runtime.alone`).
     """
-    _after_import(
+    after_import(
         {
             "tensorflow": _patch_tensorflow,
             "jax": _patch_jax,
@@ -64,10 +64,11 @@ def install_import_hook(*, keras: bool = True) -> None:
 @functools.cache
 def guard_training() -> None:
     """Refuse to train a model in one of several workers alone, now or when this process imports Keras."""
-    _after_import({"tensorflow": _prepare_alone, "keras": _guard_keras, "tf_keras": _guard_keras_2})
+    after_import({"tensorflow": _prepare_alone, "keras": _guard_keras, "tf_keras": _guard_keras_2})
 
 
-def _after_import(after: dict[str, Callable[[], None]]) -> None:
+def after_import(after: dict[str, Callable[[], None]]) -> None:
+    """Call each module's function after this process has imported the module; now if it has."""
     for name in [name for name in after if name in sys.modules]:
         after.pop(name)()
     if after:
