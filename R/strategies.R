@@ -1,7 +1,7 @@
 #' Create a distribution strategy that works with Keras 3
 #'
 #' Create it before anything else uses TensorFlow, such as a model or a tensor. `library(keras3)` may come
-#' before, unless TensorFlow has been imported by then.
+#' before it, if TensorFlow is not imported yet.
 #'
 #' When tfmuster is loaded and TF_CONFIG is set, TensorFlow's own `tf$distribute$MultiWorkerMirroredStrategy()`
 #' joins the cluster in the same way.
