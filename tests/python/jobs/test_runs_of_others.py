@@ -23,7 +23,7 @@ import os, sys
 import tfmuster.tracking.show.report, tfmuster.tracking.show.listing, tfmuster.tracking.show.tail
 import tfmuster.launcher.engines.local
 import encodings.idna, encodings.unicode_escape  # of socket and jinja2
-import click, orjson, psutil, tfmuster.system.processes, tfmuster.tracking.record.ownership
+import click, jinja2, orjson, psutil, tfmuster.system.processes, tfmuster.tracking.record.ownership
 from tfmuster.cli import main
 for words in ("list", "show", "remove"):
     try:
