@@ -3,8 +3,8 @@
 #' Create it before anything else uses TensorFlow, such as a model or a tensor. `library(keras3)` may come
 #' before it, if TensorFlow is not imported yet.
 #'
-#' When tfmuster is loaded and TF_CONFIG is set, TensorFlow's own `tf$distribute$MultiWorkerMirroredStrategy()`
-#' joins the cluster in the same way.
+#' When tfmuster is loaded and TF_CONFIG is set, TensorFlow's own
+#' `tf$distribute$MultiWorkerMirroredStrategy()` joins the cluster in the same way.
 #'
 #' With `"parameter_server"`, only the task that coordinates (the chief, or worker 0) gets a strategy, for
 #' [ps_fit()]. In all other tasks this call serves until the job ends, and then ends the process.

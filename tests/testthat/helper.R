@@ -42,8 +42,8 @@ run_r <- function(code, env = character(), timeout = 240) {
   list(output = as.character(output), status = status)
 }
 
-# Runs R code in two processes that know of each other by the code's TF_CONFIG alone, as in two terminals. In the
-# code, `%s` is where it sets the variable. Returns what each has printed.
+# Runs R code in two processes that know of each other by the code's TF_CONFIG alone, as in two terminals.
+# In the code, `%s` is where it sets the variable. Returns what each has printed.
 in_two_terminals <- function(code, timeout = 240) {
   skip_if_fast()
   ports <- free_ports(2)
