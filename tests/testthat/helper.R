@@ -62,6 +62,13 @@ in_two_terminals <- function(code, timeout = 240) {
   lapply(out, readLines)
 }
 
+# Expects that both terminals have printed the same numbers, of which the first is that of the workers.
+expect_trained_together <- function(shown) {
+  numbers <- lapply(shown, function(lines) numbers_of(lines)[[1]])
+  expect_equal(numbers[[1]][1], 2, info = shown[[1]])
+  expect_equal(numbers[[1]], numbers[[2]])
+}
+
 free_ports <- function(n) {
   sockets <- list()
   ports <- integer()

@@ -53,9 +53,7 @@ for (order in list(c("tfmuster", "tensorflow", "keras3"), c("tensorflow", "keras
       "metrics <- format(unlist(history$metrics), digits = 6)",
       "cat('numbers', made$num_replicas_in_sync, metrics, '\\n')"
     ))
-    numbers <- lapply(shown, function(lines) numbers_of(lines)[[1]])
-    expect_equal(numbers[[1]][1], 2, info = shown[[1]])
-    expect_equal(numbers[[1]], numbers[[2]])
+    expect_trained_together(shown)
   })
 }
 

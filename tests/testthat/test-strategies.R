@@ -90,9 +90,7 @@ for (when in names(ways)) {
       "history <- fit(model, digits$x_train, digits$y_train, batch_size = 64, verbose = FALSE)",
       "cat('numbers', made$num_replicas_in_sync, format(history$value, digits = 6), '\\n')"
     ))
-    numbers <- lapply(shown, function(lines) numbers_of(lines)[[1]])
-    expect_equal(numbers[[1]][1], 2, info = shown[[1]])
-    expect_equal(numbers[[1]], numbers[[2]])
+    expect_trained_together(shown)
   })
 }
 
